@@ -258,6 +258,11 @@ def check_tensor(name: str, array: Any, *, n_axes: int | None = 2) -> Any:
     return array.contiguous()
 
 
+def checked_on_device(name: str, array: Any, *, n_axes: int | None = 2) -> Any:
+    """Return a tensor on a device, checked by `check_tensor`; None for all else."""
+    return check_tensor(name, array, n_axes=n_axes) if on_device(array) else None
+
+
 def check_one_place(**arrays: Any) -> None:
     """Raise where tensors on a device meet arrays that are elsewhere."""
     places = {

@@ -17,11 +17,10 @@ from sklearn.utils import check_random_state as _check_random_state
 from sklearn.utils.validation import validate_data as _validate_data
 
 from widemargin._core.arrays import (
-    check_tensor,
+    checked_on_device,
     in_dtype,
     largest_of,
     numpy_dtype,
-    on_device,
     to_numpy,
 )
 
@@ -326,8 +325,9 @@ def validate_data(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
 
     Samples on a device stay there, and are finite floats whatever else may be asked.
     """
-    if on_device(X):
-        X = check_tensor("X", X)
+    tensor = checked_on_device("X", X)
+    if tensor is not None:
+        X = tensor
         options = {"skip_check_array": True, "reset": options.get("reset", True)}
     try:
         with naming("X"):
@@ -408,8 +408,9 @@ def as_array(
     name: str, values: Any, *, n_axes: int | None = None, **options: Any
 ) -> Any:
     """Return `values` as a finite array of `n_axes`, or of any number of axes."""
-    if on_device(values):
-        return check_tensor(name, values, n_axes=n_axes)
+    tensor = checked_on_device(name, values, n_axes=n_axes)
+    if tensor is not None:
+        return tensor
     if n_axes is None:
         any_shape = {"ensure_2d": False, "allow_nd": True}
         options |= any_shape | {"ensure_min_samples": 0, "ensure_min_features": 0}

@@ -143,7 +143,7 @@ def evaluate_classifier(estimator: Any, X: Any, y: NDArray) -> Evaluation:
     return Evaluation(y, labels, sure, margins, estimator.classes_, seconds)
 
 
-def on_device(X: Any, device: str) -> Any:
+def sent_to(X: Any, device: str) -> Any:
     """Return samples as a tensor there, and let the library work there; "cpu" is X."""
     if device == "cpu":
         return X
@@ -219,7 +219,7 @@ def predict(
         raise Refusal(f"--proba: {saved.name} has no probabilities{more}")
     table, X = read_for(saved, data, labelled=False, how=how, called=called)
     with show_progress():
-        seen = on_device(saved.prepare(X), device)
+        seen = sent_to(saved.prepare(X), device)
         labels, sure, _ = answer(saved.estimator, seen)
         accepted = saved.accepts(X)
         chances = saved.estimator.predict_proba(seen) if proba else None
@@ -348,7 +348,7 @@ def load_and_evaluate(
     y = check_labels_known(model, table.y, data)
     accepted = model.accepts(X)
     X = model.prepare(X)
-    results = evaluate_classifier(model.estimator, on_device(X, device), y)
+    results = evaluate_classifier(model.estimator, sent_to(X, device), y)
     tell(table.notes)
     return model, table, X, replace(results, accepted=accepted)
 

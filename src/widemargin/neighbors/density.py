@@ -23,7 +23,7 @@ scores (n_queries, n_classes).
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, replace
 from itertools import chain
 from numbers import Real
@@ -274,21 +274,34 @@ class KernelDensities(RemembersSamples):
             left_out = left_out[np.sort(some)]
 
         index, known = self._index_at(samples.X), groups[self._origin]
+        chunks = [
+            left_out[s] for s in batched_slices(len(left_out), index.max_queries())
+        ]
+
+        def measured(asked):
+            """Yield what the index measures for every version of some samples."""
+            apart = groups[asked], known
+            for queries in self._versions_of(samples.X[asked]):
+                yield index.measured(queries, 1, self.n_jobs, apart)
+
+        begun: Any = None
         if gammas is None:
-            spread = np.linspace(0, len(left_out) - 1, min(200, len(left_out)))
-            some = left_out[spread.astype(int)]
-            queries = self._metric.bundle(
-                samples.X[some], end="query", n_jobs=self.n_jobs
-            )
-            apart = groups[some], known
-            near = index.measured(queries, 1, self.n_jobs, apart)[0]
+            # Some of all say how far the nearest is.
+            n_left = len(left_out)
+            spread = np.linspace(0, n_left - 1, min(200, n_left)).astype(int)
+            if len(chunks) == 1:
+                # They are not measured twice.
+                begun = measured(left_out)
+                first = next(begun)
+                near, begun = first[0][spread], chain([first], begun)
+            else:
+                near, _ = next(measured(left_out[spread]))
             inner = RELATIVE_GAMMAS / _typical(to_numpy(near))
         else:
             inner = _in_unit(gammas, self._metric.unit)
-        chunks = list(batched_slices(len(left_out), index.max_queries()))
         n_left_out, n_others = len(np.unique(equal[left_out])), len(self.classes_) - 1
 
-        def judged(inner, steps):
+        def judged(inner, steps, begun=None):
             """Mistakes and Brier scores of every gamma, over the samples left out.
 
             And by how much the log density of a class is less than that of the answer.
@@ -296,10 +309,12 @@ class KernelDensities(RemembersSamples):
             errors, brier, other = np.zeros((3, len(inner)))
             costs = []
             for step in steps:
-                asked = left_out[chunks[step]]
+                asked = chunks[step]
                 truth, weight = samples.codes[asked], weights[asked]
-                apart = groups[asked], known
-                every = self._summed(index, samples.X[asked], inner, apart)
+                versions = measured(asked) if begun is None else begun
+                every = _summed(
+                    index.sums(*values, self._log_weights, inner) for values in versions
+                )
                 behind = every.max(axis=2, keepdims=True) - every
                 costs.append(np.minimum(behind, FARTHEST).astype(np.float32))
                 for g, scores in enumerate(every):
@@ -317,7 +332,7 @@ class KernelDensities(RemembersSamples):
             return scores, np.concatenate(costs, axis=1)
 
         progress = FitProgress(self, len(chunks), X=samples.X, y=samples.labels)
-        scores, costs = judged(inner, progress)
+        scores, costs = judged(inner, progress, begun)
         for _ in range(WIDER if gammas is None else 0):
             # In few dimensions the nearest is nearer by far than a bump is wide.
             best, ratio = int(scores[1].argmin()), inner[1] / inner[0]
@@ -351,17 +366,6 @@ class KernelDensities(RemembersSamples):
         for version in chain([X], copies(X, self._test_transformations)):
             yield self._metric.bundle(version, end="query", n_jobs=self.n_jobs)
 
-    def _summed(self, index: Any, X: Any, gammas: Any, apart: Any = None) -> NDArray:
-        """(n_gammas, n, n_classes) log densities, up to a common constant.
-
-        Summed over all versions of the samples; those of one group are kept `apart`.
-        """
-        total: Any = -np.inf
-        for queries in self._versions_of(X):
-            sums = index.sum_exp(queries, self._log_weights, gammas, self.n_jobs, apart)
-            total = np.logaddexp(total, np.maximum(sums, LEAST))
-        return total
-
     def _check_predict(self, X):
         check_is_fitted(self)
         X = check_X(self, X, order="C")
@@ -383,18 +387,20 @@ class KernelDensities(RemembersSamples):
         for rows in announced(
             list(batched_slices(len(X), index.max_queries())), "densities"
         ):
-            out[rows] = self._summed(index, X[rows], [gamma])[0]
+            out[rows] = _summed(
+                index.sum_exp(version, self._log_weights, gamma, self.n_jobs)
+                for version in self._versions_of(X[rows])
+            )
         if out.shape[1] < 2 or not index.rounding:
             return out
         second, first = np.partition(out, -2, axis=1)[:, -2:].T
         with np.errstate(over="ignore"):
             close = first - second <= index.rounding * np.abs(first)
         for i in np.flatnonzero(close):
-            total: Any = -np.inf
-            for version in self._versions_of(in_dtype(X[i : i + 1], float)):
-                sums = index.fine_sum_exp(version, self._log_weights, gamma)
-                total = np.logaddexp(total, np.maximum(sums, LEAST))
-            out[i] = total
+            out[i] = _summed(
+                index.fine_sum_exp(version, self._log_weights, gamma)
+                for version in self._versions_of(in_dtype(X[i : i + 1], float))
+            )
         return out
 
     def predict_proba(self, X: ArrayLike) -> NDArray:
@@ -411,6 +417,14 @@ class KernelDensities(RemembersSamples):
         """
         scores = self._class_scores(self._check_predict(X))
         return softmax_of_costs(-scores, 1.0, scores.argmax(axis=1), self._lead)
+
+
+def _summed(versions: Iterable[NDArray]) -> NDArray:
+    """Log densities of samples from those of their versions; none is below LEAST."""
+    total: Any = -np.inf
+    for sums in versions:
+        total = np.logaddexp(total, np.maximum(sums, LEAST))
+    return total
 
 
 def _densities_of_part(samples: Samples, model: Any, heaviest: float) -> Any:

@@ -8,9 +8,10 @@ An index holds references, a bundle ordered by class, and answers for queries, a
   where there is none;
 * ``rivals(queries, wanted)``: (n,) twice, to the nearest of the wanted class and of all
   others; without `wanted`, of the class of the nearest;
-* ``sum_exp(queries, log_weights, gammas)``: (n_gammas, n, n_classes) logarithms of
+* ``sum_exp(queries, log_weights, gamma)``: (n, n_classes) logarithms of
   :math:`\sum_{i \in c} w_i e^{-\gamma d^2(x, x_i)}`;
-* ``measured(queries)``: the values all this is made of;
+* ``measured(queries)``: the values all this is made of, and ``sums``, what they give
+  for many gammas;
 * ``max_queries()``: how many to ask about at once.
 
 ``class_distances`` and ``rivals`` are squared where the index is ``squared``. Nothing
@@ -143,7 +144,7 @@ class Index:
         if self.candidates_of is not None:
             return self.candidates_of.max_queries()
         # Distances, their exponentials and a mask.
-        return rows_at_once(self.references.points, 5.25 * len(self.codes), most=512)
+        return rows_at_once(self.references.points, 5.25 * len(self.codes), most=1024)
 
     def measured(
         self,
@@ -209,13 +210,12 @@ class Index:
         self,
         queries: Bundle,
         log_weights: NDArray,
-        gammas: Any,
+        gamma: float,
         n_jobs: int | None = None,
-        apart: tuple[NDArray, NDArray] | None = None,
     ) -> NDArray:
-        """Logarithms of the sums of weighted bumps of every class."""
-        values, places = self.measured(queries, 1, n_jobs, apart)
-        return self._sums(values, places, log_weights, gammas)
+        """(n, n_classes) logarithms of the sums of weighted bumps of every class."""
+        measured = self.measured(queries, 1, n_jobs)
+        return self.sums(*measured, log_weights, [gamma])[0]
 
     def fine_sum_exp(
         self, query: Bundle, log_weights: NDArray, gamma: float
@@ -235,11 +235,12 @@ class Index:
         # A bump that is exp(-40) of the highest adds nothing.
         near = np.flatnonzero(bumps + error >= least - 40)
         d2[0, near] = to_numpy(ask(query, self.references[near]))[0]
-        return self._sums(d2, None, log_weights, [gamma])[0]
+        return self.sums(d2, None, log_weights, [gamma])[0]
 
-    def _sums(
+    def sums(
         self, values: Any, places: NDArray | None, log_weights: NDArray, gammas: Any
     ) -> NDArray:
+        """(n_gammas, n, n_classes), of what was `measured`, which is overwritten."""
         out = np.full((len(gammas), len(values), self.n_classes), -np.inf)
         if places is None:
             found = log_sums(values, self.starts, log_weights, gammas)

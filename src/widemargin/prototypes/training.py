@@ -25,6 +25,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _num_samples
 
 from widemargin._compute.machine import held_threads
+from widemargin._core import shards
 from widemargin._core.arrays import largest_of, numpy_dtype
 from widemargin._core.callbacks import FitProgress
 from widemargin._core.checks import (
@@ -45,7 +46,6 @@ from widemargin._core.samples import (
     merge_duplicates,
 )
 from widemargin._core.select import smallest
-from widemargin._core.shards import check_shards, joined
 from widemargin._core.split import (
     folds_of_classes,
     hold_out_of_classes,
@@ -271,13 +271,13 @@ class Stream:
         batch = replace(batch, rows=batch.rows + self.rows, inverse=None, device=None)
         first = self.first
         if begins and (first is not None or wrong is None):
-            first = joined([first, batch])
+            first = shards.joined([first, batch])
         latest = None
         if joins:
             last = batch
             if len(batch) > MIN_BATCH:
                 last = batch.take(np.sort(rng.permutation(len(batch))[:MIN_BATCH]))
-            latest = joined([self.latest, last])
+            latest = shards.joined([self.latest, last])
             latest = latest.take(slice(max(0, len(latest) - MIN_BATCH), None))
         mistakes = self.mistakes
         if wrong is not None:
@@ -421,7 +421,7 @@ class TrainedPrototypes(PrototypeClassifier):
         self._check_parameters()
         self._check_lazy()
         rng, held = check_random_state(self.random_state), None
-        given = check_shards(self, X, y, sample_weight, stay=self._stays)
+        given = shards.check_shards(self, X, y, sample_weight, stay=self._stays)
         check_scale(given.limits)
         self.classes_ = given.classes
         if self.early_stopping:

@@ -25,7 +25,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.signal import savgol_filter
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -223,6 +222,9 @@ class SavitzkyGolay(_Spectral):
         }  # fmt: skip
 
     def _transformed(self, X: NDArray) -> NDArray:
+        # Imported here: scipy.signal takes a fifth of a second.
+        from scipy.signal import savgol_filter
+
         return savgol_filter(X, axis=1, **self._check(X.shape[1]))
 
 

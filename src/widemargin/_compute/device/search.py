@@ -336,18 +336,24 @@ class DeviceSearch:
         return d2, None
 
     def sum_exp(
-        self, queries: Any, log_weights: np.ndarray, gammas: Any, n_jobs: Any = None,
-        apart: Any = None,
-    ) -> np.ndarray:  # fmt: skip
-        """(n_gammas, n, n_classes) logarithms of the sums of the bumps of classes."""
-        out = np.full((len(gammas), len(queries), self.n_classes), -np.inf)
-        if self.axes is not None and len(gammas) == 1 and apart is None:
-            weights = torch.as_tensor(log_weights, device=self.ends.rows.device)
-            ends, starts = self._ends_of(queries), self.starts.tolist()
-            found = self.log_densities(*ends, starts, weights, float(gammas[0]))[None]
-        else:
-            d2, _ = self.measured(queries, apart=apart)
-            found = log_sums(d2, self.starts, log_weights, gammas)
+        self, queries: Any, log_weights: np.ndarray, gamma: float, n_jobs: Any = None
+    ) -> np.ndarray:
+        """(n, n_classes) logarithms of the sums of weighted bumps of every class."""
+        if self.axes is None:
+            return self.sums(*self.measured(queries), log_weights, [gamma])[0]
+        weights = torch.as_tensor(log_weights, device=self.ends.rows.device)
+        ends, starts = self._ends_of(queries), self.starts.tolist()
+        out = np.full((len(queries), self.n_classes), -np.inf)
+        found = self.log_densities(*ends, starts, weights, float(gamma))
+        out[:, self.present] = found.cpu().numpy()
+        return out
+
+    def sums(
+        self, d2: Tensor, places: None, log_weights: np.ndarray, gammas: Any
+    ) -> np.ndarray:
+        """(n_gammas, n, n_classes), of what was `measured`."""
+        out = np.full((len(gammas), len(d2), self.n_classes), -np.inf)
+        found = log_sums(d2, self.starts, log_weights, gammas)
         out[:, :, self.present] = found.cpu().numpy()
         return out
 
