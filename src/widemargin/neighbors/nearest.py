@@ -26,7 +26,13 @@ from sklearn.utils.validation import check_is_fitted
 from widemargin._compute.nearest import rivals_of
 from widemargin._compute.progress import observed_by
 from widemargin._core import shards
-from widemargin._core.arrays import cached_on, in_dtype, numpy_dtype, refuse_device
+from widemargin._core.arrays import (
+    cached_on,
+    in_dtype,
+    numpy_dtype,
+    refuse_device,
+    xp_of,
+)
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
     check_neighbors,
@@ -63,6 +69,7 @@ from widemargin.neighbors.candidates import (
 from widemargin.neighbors.index import FunctionMetric
 from widemargin.tangents import Bundle
 from widemargin.tangents.generator import tangents_meant
+from widemargin.tangents.transform import check_transformations, copies
 
 TANGENT_CANDIDATES = "candidate_transform with metric='tangent'"
 # Of a vote: what nearness adds where votes are equal.
@@ -105,6 +112,10 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         Candidates of "rerank" are the nearest in Euclidean distance after this
         transformer, for instance :class:`~widemargin.tangents.DirectionFeatures`. None:
         the nearest with tangents at one end. It is fitted to the training samples.
+    transformations : sequence of callables or None, default=None
+        Functions ``X -> X`` that make a copy of every training sample, for what is
+        beyond tangents: :func:`~widemargin.tangents.signal_shifts` for instance. A
+        sample is as near as the nearest of its copies. Only with ``n_neighbors=1``.
     class_weight : dict, "balanced" or None, default=None
         Factor on the votes of each class. Ignored if ``n_neighbors=1``.
     n_jobs : int, default=None
@@ -164,6 +175,8 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
 
     device_methods = (*RemembersSamples.device_methods, "kneighbors")
     _models_classes_alone = True
+    # Which of the samples that were given each one is a copy of; None without copies.
+    _origin = cast("NDArray | None", None)
     # Temperature and lead that some samples of a Dask collection tell.
     _of_some = cast("tuple[float, float] | None", None)
 
@@ -177,6 +190,7 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
     algorithm: Literal["exact", "brute", "rerank"] = "exact"
     n_candidates: Counted = 500
     candidate_transform: Any = None
+    transformations: Any = None
     class_weight: Any = None
     n_jobs: int | None = None
 
@@ -223,6 +237,7 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         with FitTasks(self, 2, **data) as tasks:
             with tasks.parts("tangents"):
                 self._fit_metric(metric, samples, samples.X)
+                samples = self._with_copies(samples)
                 self.bundle_ = self._bundle(samples.X, samples.labels)
             self._dtype = numpy_dtype(self.bundle_.points)
             self._metric.warn_of_blanks(self.bundle_)
@@ -230,8 +245,33 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
                 self._index_at(self.bundle_.points)
         return self
 
+    def _with_copies(self, samples: Samples) -> Samples:
+        """Put the copies of samples beside them, class by class."""
+        transformations = check_transformations(self.transformations)
+        self._origin = None
+        if not transformations:
+            return samples
+        n, times = len(samples), 1 + len(transformations)
+        versions = [samples.X, *copies(samples.X, transformations)]
+        if self._squares:
+            for version in versions:
+                check_squares(version, self._metric.unit)
+        order = np.argsort(np.tile(samples.codes, times), kind="stable")
+        # Of a class those that were given come first.
+        origin = np.tile(np.arange(n), times)[order]
+        X = xp_of(samples.X).concatenate(versions)[order]
+        self._origin, self._given = origin, np.flatnonzero(order < n)
+        self._codes, self._votes = self._codes[origin], self._votes[origin]
+        self._positions = self._positions[origin]
+        return replace(samples.take(origin), X=X)
+
     def _check_parameters(self) -> TangentMetric:
         check_declared(self)
+        if check_transformations(self.transformations) and self.n_neighbors != 1:
+            raise ValueError(
+                "transformations needs n_neighbors=1, since copies of one sample would "
+                f"vote together; got n_neighbors={self.n_neighbors}."
+            )
         if not callable(self.weights):
             check_option("weights", self.weights, ("uniform", "distance"))
         named = isinstance(self.metric, str) and self.metric == "tangent"
@@ -283,6 +323,11 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
     def _fit_blocks(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Make an index of every partition of a Dask collection, where it is."""
         metric = self._check_parameters()
+        if self.transformations is not None:
+            raise ValueError(
+                "transformations must be None where X is a Dask collection; got "
+                f"{self.transformations!r}."
+            )
         given = shards.check_shards(self, X, y, sample_weight, stay=True)
         self._n_neighbors = check_neighbors(self.n_neighbors, given.n_rows)
         some = given.subsample()
@@ -389,10 +434,16 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         distances : ndarray of shape (n_queries, n_neighbors)
             Not squared, ascending; only with `return_distance`.
         indices : ndarray of shape (n_queries, n_neighbors)
-            Positions among the training samples of positive weight, as they were given.
+            Positions among the training samples of positive weight, as they were given;
+            those of copies are the sample's.
         """
         check_is_fitted(self)
         own = X is None
+        if own and self._origin is not None:
+            raise ValueError(
+                "X must be given where transformations are: a training sample is the "
+                "nearest of its own copies."
+            )
         k = self._n_neighbors if n_neighbors is None else n_neighbors
         k = check_neighbors(k, len(self._codes) - own)
         X = None if own else self._check_predict(X)
@@ -496,11 +547,21 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
     def _left_out_costs(self) -> LeftOut:
         """Say what some training samples cost where they are no neighbours."""
         points, n = self.bundle_.points, len(self._codes)
-        weights = self._votes / self._votes.mean()
-        samples = Samples(points, self._codes, weights, self.classes_, np.arange(n))
+        origin, given = self._origin, np.arange(n)
+        if origin is None:
+            origin = given
+        else:
+            given = self._given
+        weights = self._votes / self._votes[given].mean()
+        asked = Samples(
+            points[given], self._codes[given], weights[given], self.classes_,
+            np.arange(len(given)),
+        )  # fmt: skip
         said = [LeftOut(np.zeros((0, len(self.classes_))), *3 * [np.arange(0)])]
-        for rows in left_out_folds(samples, np.inf):
-            keep, part = np.delete(np.arange(n), rows), without_callbacks(self)
+        for places in left_out_folds(asked, np.inf):
+            rows, part = given[places], without_callbacks(self)
+            # Copies of a sample leave with it.
+            keep = np.flatnonzero(~np.isin(origin, origin[rows]))
             part.bundle_, part._codes = self.bundle_[keep], self._codes[keep]
             part._votes = self._votes[keep]
             part._n_neighbors = min(self._n_neighbors, len(keep))

@@ -16,7 +16,12 @@ from widemargin.tangents.image import (
 )
 from widemargin.tangents.learned import LearnedTangents
 from widemargin.tangents.preparing import Deskew, GaussianSmoother
-from widemargin.tangents.signal import SignalTangents
+from widemargin.tangents.signal import (
+    SignalShift,
+    SignalStretch,
+    SignalTangents,
+    signal_shifts,
+)
 from widemargin.tangents.spectra import (
     MultiplicativeScatterCorrection,
     SavitzkyGolay,
@@ -38,6 +43,8 @@ __all__ = [
     "LearnedTangents",
     "MultiplicativeScatterCorrection",
     "SavitzkyGolay",
+    "SignalShift",
+    "SignalStretch",
     "SignalTangents",
     "SpectrumTangents",
     "StandardNormalVariate",
@@ -50,4 +57,5 @@ __all__ = [
     "orthonormalize",
     "pad_series",
     "resample_spectra",
+    "signal_shifts",
 ]

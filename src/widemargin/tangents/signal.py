@@ -26,17 +26,24 @@ Arrays: X (n, length·channels), channels last; tangents (n, l, length·channels
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import correlate1d
+from sklearn.base import BaseEstimator
 
 from widemargin._compute.engines import formula
-from widemargin._core.arrays import beside, in_dtype, numpy_dtype
-from widemargin._core.checks import check_count
-from widemargin._core.params import parameters
-from widemargin.tangents.bundle import Blocks, like
+from widemargin._core.arrays import AnswersInKind, beside, in_dtype, numpy_dtype
+from widemargin._core.checks import check_count, check_flag, check_number
+from widemargin._core.params import (
+    Count,
+    Counted,
+    Positive,
+    check_declared,
+    parameters,
+)
+from widemargin.tangents.bundle import Blocks, as_samples, like
 from widemargin.tangents.generator import (
     DEVICE_METHODS,
     DirectionalTangents,
@@ -164,6 +171,144 @@ class SignalTangents(DirectionalTangents):
             return out
 
         return tangents_of
+
+
+@parameters
+class SignalShift(AnswersInKind, BaseEstimator):
+    """Shift every signal in time; its first and last values go on beyond its ends.
+
+    Parameters
+    ----------
+    steps : int, default=1
+        Steps of time to move by; negative moves to earlier times.
+    cyclic : bool, default=False
+        What leaves at one end comes in at the other, as for outlines and periods.
+    n_channels : int, default=1
+        Signals recorded together; a row of `X` is the array (length, n_channels)
+        flattened in C order.
+
+    See Also
+    --------
+    signal_shifts : Several of them, as `transformations` of a classifier.
+
+    Examples
+    --------
+    >>> from widemargin.tangents import SignalShift
+    >>> SignalShift(1)([[1.0, 2.0, 3.0]])
+    array([[1., 1., 2.]])
+    >>> SignalShift(1, cyclic=True)([[1.0, 2.0, 3.0]])
+    array([[3., 1., 2.]])
+    """
+
+    steps: Annotated[int, Count(low=-(2**31))] = 1
+    cyclic: bool = False
+    n_channels: Counted = 1
+
+    def __call__(self, X: ArrayLike) -> NDArray:
+        """Return the shifted signals."""
+        check_declared(self)
+        signals = _in_time(as_samples(X), self.n_channels)
+        length = signals.shape[1]
+        at = np.arange(length) - self.steps
+        at = at % length if self.cyclic else np.clip(at, 0, length - 1)
+        return signals[:, at].reshape(len(signals), -1)
+
+
+@parameters
+class SignalStretch(AnswersInKind, BaseEstimator):
+    """Stretch every signal about its middle, linearly between its values.
+
+    Parameters
+    ----------
+    factor : float, default=1.1
+        Above 1 it becomes longer, and its ends are cut off; below 1 shorter, and its
+        first and last values go on.
+    n_channels : int, default=1
+        Signals recorded together; a row of `X` is the array (length, n_channels)
+        flattened in C order.
+
+    See Also
+    --------
+    SignalShift : Moves signals.
+
+    Examples
+    --------
+    >>> from widemargin.tangents import SignalStretch
+    >>> SignalStretch(2.0)([[0.0, 1.0, 2.0, 3.0, 4.0]])
+    array([[1. , 1.5, 2. , 2.5, 3. ]])
+    """
+
+    factor: Positive = 1.1
+    n_channels: Counted = 1
+
+    def __call__(self, X: ArrayLike) -> NDArray:
+        """Return the stretched signals."""
+        check_declared(self)
+        signals = _in_time(as_samples(X), self.n_channels)
+        length = signals.shape[1]
+        middle = (length - 1) / 2
+        at = (np.arange(length) - middle) / self.factor + middle
+        at = np.clip(at, 0, length - 1)
+        before = np.minimum(at.astype(int), max(0, length - 2))
+        after = np.minimum(before + 1, length - 1)
+        share = (at - before).astype(signals.dtype)[:, np.newaxis]
+        moved = signals[:, before] * (1 - share) + signals[:, after] * share
+        return moved.reshape(len(signals), -1)
+
+
+def _in_time(X: NDArray, n_channels: int) -> NDArray:
+    """(n, length, channels) of rows of samples."""
+    if X.shape[1] % n_channels:
+        raise ValueError(
+            f"n_channels={n_channels} does not divide the {X.shape[1]} features of X; "
+            "a row of X holds length * n_channels numbers."
+        )
+    return X.reshape(len(X), -1, n_channels)
+
+
+def signal_shifts(
+    length: int,
+    reach: float = 0.1,
+    *,
+    n_shifts: int = 10,
+    cyclic: bool = False,
+    n_channels: int = 1,
+) -> list[SignalShift]:
+    """Shifts that spread evenly over a window, the signal itself left out.
+
+    Parameters
+    ----------
+    length : int
+        Steps of time of a signal.
+    reach : float, default=0.1
+        Largest shift, as a share of the length; 0.5 with `cyclic` is any shift.
+    n_shifts : int, default=10
+        How many at most. Tangents do what is between two.
+    cyclic : bool, default=False
+        What leaves at one end comes in at the other.
+    n_channels : int, default=1
+        Signals recorded together.
+
+    Returns
+    -------
+    list of SignalShift
+
+    Examples
+    --------
+    >>> from widemargin.tangents import signal_shifts
+    >>> [shift.steps for shift in signal_shifts(100, n_shifts=4)]
+    [-10, -5, 5, 10]
+    """
+    farthest = check_count("length", length) * check_number(
+        "reach", reach, at_least=0, at_most=1
+    )
+    count = check_count("n_shifts", n_shifts)
+    steps = np.linspace(-farthest, farthest, count + 1).astype(int)
+    return [
+        SignalShift(int(k), check_flag("cyclic", cyclic), n_channels)
+        for k in np.unique(steps)
+        if k
+    ]
 
 
 class _Line:
