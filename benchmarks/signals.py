@@ -27,10 +27,11 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
 
 from widemargin import SignalClassifier, TangentKNeighborsClassifier
-from widemargin.tangents import SignalTangents
+from widemargin.tangents import SignalTangents, signal_shifts
 
 SEEDS = 3
-MOVES = SignalTangents(["shift", "scale", "offset", "slope"])
+# Shifts of up to 10 % are copies, as DTW's window; tangents do what is between.
+MOVES = SignalTangents(["shift", "scale", "warp", "warp2"])
 
 
 def mini_rocket(seed):
@@ -157,7 +158,11 @@ def main():
             numbers += list(np.mean(found, axis=0))
             others = [
                 Dtw(),
-                TangentKNeighborsClassifier(1, tangents=MOVES),
+                TangentKNeighborsClassifier(
+                    tangents=MOVES,
+                    spring=0.1,
+                    transformations=signal_shifts(X.shape[1]),
+                ),
                 SVC(C=10),
             ]
             numbers += [

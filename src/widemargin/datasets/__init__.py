@@ -16,6 +16,7 @@ from widemargin.datasets.digits import (
     read_idx,
 )
 from widemargin.datasets.home import get_data_home
+from widemargin.datasets.series import load_fruit, load_tecator, load_ucr
 from widemargin.datasets.tables import (
     load_a9a,
     load_ionosphere,
@@ -31,6 +32,7 @@ from widemargin.datasets.tables import (
 __all__ = [
     "get_data_home",
     "load_a9a",
+    "load_fruit",
     "load_ionosphere",
     "load_letter",
     "load_mnist",
@@ -39,6 +41,8 @@ __all__ = [
     "load_pendigits",
     "load_satimage",
     "load_sonar",
+    "load_tecator",
+    "load_ucr",
     "load_usps",
     "load_w8a",
     "load_wbc",
