@@ -34,7 +34,7 @@ from scipy.ndimage import correlate1d
 from sklearn.base import BaseEstimator
 
 from widemargin._compute.engines import formula
-from widemargin._core.arrays import AnswersInKind, beside, in_dtype, numpy_dtype
+from widemargin._core.arrays import ArrayDispatchMixin, beside, in_dtype, numpy_dtype
 from widemargin._core.checks import check_count, check_flag, check_number
 from widemargin._core.params import (
     Count,
@@ -174,7 +174,7 @@ class SignalTangents(DirectionalTangents):
 
 
 @parameters
-class SignalShift(AnswersInKind, BaseEstimator):
+class SignalShift(ArrayDispatchMixin, BaseEstimator):
     """Shift every signal in time; its first and last values go on beyond its ends.
 
     Parameters
@@ -215,7 +215,7 @@ class SignalShift(AnswersInKind, BaseEstimator):
 
 
 @parameters
-class SignalStretch(AnswersInKind, BaseEstimator):
+class SignalStretch(ArrayDispatchMixin, BaseEstimator):
     """Stretch every signal about its middle, linearly between its values.
 
     Parameters
