@@ -138,6 +138,18 @@ def no_plane(
     return slack_alone(float(prices @ positive), float(prices @ ~positive), least, rho)
 
 
+def best_side(private: NDArray | None, signs: NDArray) -> float:
+    """Sign of the best bias for ``w = 0``, zero where classes weigh the same.
+
+    >>> best_side(np.array([1.0, 0.5]), np.array([1.0, -1.0]))
+    -1.0
+    """
+    if private is None or not private.any():
+        return 0.0
+    prices = (float(private.min()) / private) ** 2
+    return float(np.sign(prices @ (signs > 0) - prices @ (signs <= 0)))
+
+
 def slack_alone(
     first: float, second: float, least: float, rho: float | None = None
 ) -> float:

@@ -504,11 +504,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
         rows, signs = signed_rows(samples.codes, pair, members)
         rho = None
         if not field.is_linear:
-            rho = (
-                None
-                if not self.penalize_intercept
-                else float(self.intercept_scaling or 1.0)
-            )
+            if self.penalize_intercept:
+                rho = height_of(self.intercept_scaling or 1.0, field.X, 0)
         elif self.intercept_scaling is not None or self.penalize_intercept:
             rho = height_of(
                 self.intercept_scaling, some_rows(field.X, rows), field.exponent

@@ -32,6 +32,7 @@ from widemargin.linear import active_set, small_pairs
 from widemargin.linear.certificate import (
     Certificate,
     Enclosure,
+    best_side,
     is_proven_inseparable,
     midpoint_bias,
     no_plane,
@@ -276,7 +277,7 @@ def certify(
         shortest, norm = space.length(found.coef, seen=True)
         # A normal that may be nothing but rounding has no direction.
         norm = norm if shortest > 0.0 else 0.0
-        bias = found.bias / norm if norm > 0.0 else float(np.sign(found.bias))
+        bias = found.bias / norm if norm > 0.0 else _bias_alone(problem, found)
         plane = Plane(None, bias, norm)
         asked = Plane(found.coef, bias * norm, float(norm > 0.0))
     geometric, directional = _margins(problem, asked)
@@ -313,6 +314,8 @@ def certify(
 def _stored_plane(problem: Problem, found: Solution, dtype: Any) -> Plane:
     """Return the plane with a unit normal that `dtype` holds, for samples as given."""
     coef, bias, norm = unit_hyperplane(found.coef, found.bias)
+    if norm == 0.0:
+        bias = _bias_alone(problem, found)
     coef = coef.astype(dtype).astype(np.float64)
     if problem.is_hard and problem.height is None:
         bias, _ = midpoint_bias(np.asarray(problem.near.X @ coef), problem.signs)
@@ -320,6 +323,13 @@ def _stored_plane(problem: Problem, found: Solution, dtype: Any) -> Plane:
         offset = problem.field.offset.astype(SHARP) @ coef.astype(SHARP)
         bias = float(bias - offset)
     return Plane(coef, bias, norm)
+
+
+def _bias_alone(problem: Problem, found: Solution) -> float:
+    """Side that all samples are on without a plane, whatever the rounding."""
+    if problem.is_hard:
+        return float(np.sign(found.bias))
+    return best_side(problem.private, problem.signs)
 
 
 def _margins(problem: Problem, plane: Plane) -> tuple[float, float]:
