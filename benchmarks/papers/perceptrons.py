@@ -31,7 +31,7 @@ from widemargin.linear import (
     MaxMarginClassifier,
 )
 from widemargin.linear.patterns import Patterns, random_state_array, reflect
-from widemargin.linear.walks import Budget, learn, start_walk
+from widemargin.linear.walks import Budget, run_sweeps, start_walk
 from widemargin.margins import perceptrons as bounds
 
 
@@ -172,10 +172,8 @@ def cosines(patterns: Patterns, u: NDArray, rule: Rule, n_updates: int) -> NDArr
     """``u_t.u`` after each update of one run of a rule."""
     trace = Trace(np.zeros(n_updates, dtype=np.int64), np.zeros(n_updates))
     walk = start_walk(patterns)
-    learn(
-        patterns, walk, rule, Budget(10**6), random_state_array(0),
-        max_updates=n_updates, trace=trace,
-    )  # fmt: skip
+    budget = Budget(10**6, updates=n_updates)
+    run_sweeps(patterns, walk, rule, budget, random_state_array(0), trace=trace)
     made = min(walk.n_updates, n_updates)
     height = np.full((len(patterns.signs), 1), patterns.rho)
     Y = patterns.signs[:, None] * np.hstack([patterns.X, height])

@@ -6,11 +6,26 @@ import sys
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 
 from widemargin._compute import engines, nearest
+from widemargin._compute.patterns import (
+    DYNAMIC,
+    FIXED_LENGTH,
+    FREE_LENGTH,
+    RELAXATION,
+    STANDARD,
+    Limits,
+    Order,
+    Rule,
+    Trace,
+)
 from widemargin.linear.active_set import solve_working_set
+from widemargin.linear.patterns import reflect
+from widemargin.linear.sweeps import sweep
+from widemargin.linear.walks import start_walk
 from widemargin.prototypes import (
     GLVQClassifier,
     GMLVQClassifier,
@@ -49,6 +64,37 @@ def working_set():
     return signs[:, None] * X, signs, start, 0.0, -1.0, 10.0, 1e-9
 
 
+def swept(rule, sparse=False, cycle=True):
+    """Sweep over patterns in their order; return the status and where that led."""
+    signs = np.where(np.arange(30) % 2, 1.0, -1.0)
+    X = RNG.standard_normal((30, 5)) + signs[:, None]
+    start, diag = np.where(np.arange(30) < 3, 0.5, 0.0), np.full(30, 0.3)
+    patterns = reflect(csr_array(X) if sparse else X, signs, rho=2.0, diag=diag)
+    factors = RNG.uniform(0.5, 1.5, 30)
+
+    def run(rows, factors, walk):
+        walk = walk.copy()
+        repeat = cycle and rule.kind in (FREE_LENGTH, DYNAMIC) and not rule.shaped
+        order = Order(np.arange(30), np.array([7], np.uint64), repeat, cycle, False)
+        trace = Trace(np.zeros(40, np.int64), np.zeros(40))
+        limits = Limits(6, 300.0, 31, 6)
+        end = sweep(rows, factors, walk, rule, order, limits, trace)
+        return *end, *walk, *trace
+
+    return run, (patterns.rows, factors, start_walk(patterns, start))
+
+
+RULES = {
+    "standard": Rule(STANDARD, b=0.5, rate=0.7),
+    "relaxation": Rule(RELAXATION, b=0.5, b_upper=2.0, rate=0.9),
+    "free": Rule(FREE_LENGTH, beta=0.6),
+    "shaped": Rule(FREE_LENGTH, beta=0.6, shaped=True),
+    "fixed": Rule(FIXED_LENGTH, beta=0.6),
+    "dynamic": Rule(DYNAMIC, eps=0.3),
+    "beyond": Rule(FREE_LENGTH, beta=5.0),
+}
+
+
 # For every formula: the function, and arguments that reach all that it does.
 EXAMPLES = {
     "class_minima": lambda dtype: (
@@ -60,6 +106,7 @@ EXAMPLES = {
         lambda *given: solve_working_set(*given)[:3],
         working_set(),
     ),
+    "sweep": lambda dtype: swept(RULES["dynamic"], sparse=dtype == np.float32),
     "retract": lambda dtype: (
         tangent_models.retract,
         (frames_of_all_kinds(),),
@@ -137,6 +184,19 @@ def test_an_engine_does_what_its_formula_does(name, dtype):
         else:
             scale = np.finfo(dtype).eps * 1e3
             np.testing.assert_allclose(a, b, rtol=scale, atol=scale)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("cycle", [False, True])
+@pytest.mark.parametrize("rule", RULES)
+def test_few_patterns_are_swept_over_as_many_are(rule, cycle, sparse):
+    run, given = swept(RULES[rule], sparse, cycle)
+    found = []
+    for choice in ("engines", "formulas"):
+        with engines.chosen(choice):
+            found.append(as_arrays(run(*given)))
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
 
 
 def test_every_engine_has_an_example():

@@ -15,7 +15,7 @@ from tests.linear.oracles import (
 from widemargin._compute import patterns as perceptron
 from widemargin._compute.patterns import Rule, Trace
 from widemargin.linear.patterns import random_state_array, reflect
-from widemargin.linear.walks import Budget, directional_margin, learn, start_walk
+from widemargin.linear.walks import Budget, directional_margin, run_sweeps, start_walk
 from widemargin.margins import perceptron_bounds
 from widemargin.margins import perceptrons as bounds_of
 
@@ -24,13 +24,16 @@ few = settings(max_examples=15, deadline=None)
 
 
 def go(patterns, walk, kind, max_sweeps=20_000, **options):
-    """Sweep with a rule; its numbers and those of `learn` come in one dict."""
+    """Sweep with a rule; its numbers and other options come in one dict."""
     names = set(Rule._fields)
     numbers = {k: v for k, v in options.items() if k in names}
     others = {k: v for k, v in options.items() if k not in names}
     seed = others.pop("seed", random_state_array(1))
-    rule = Rule(kind, **numbers)
-    return learn(patterns, walk, rule, Budget(max_sweeps), seed, **others)
+    rule, quick = Rule(kind, **numbers), others.pop("quick", False)
+    shuffle = others.pop("shuffle", True)
+    others["order"] = "quick" if quick else "random" if shuffle else "given"
+    budget = Budget(max_sweeps, updates=others.pop("max_updates", np.inf))
+    return run_sweeps(patterns, walk, rule, budget, seed, **others)
 
 
 def run(X, signs, rho, kind, n_trace=200_000, start=None, **options):

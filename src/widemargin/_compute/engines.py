@@ -156,6 +156,16 @@ ENGINES: dict[str, Engine | tuple[Engine, ...]] = {
         8.0,
         lambda Z, *_: 1e-5 * len(Z) + 1e-11 * len(Z) ** 3 * Z.shape[1],
     ),
+    # Most sweeps are never made: 150 irises take .15 s where .01 would do. The formula
+    # has all products of patterns.
+    "sweep": Engine(
+        "sequential:sweep",
+        2.6,
+        lambda rows, factors, walk, rule, show, limits, trace: (
+            limits.most * len(factors) * (1e-8 + 1e-11 * len(walk.v))
+            + 1e-9 * len(factors) ** 2
+        ),
+    ),
     "class_minima": Engine(
         "lvq:class_minima", 0.7, lambda D, codes, n_classes: 2e-9 * D.size
     ),

@@ -17,6 +17,11 @@ SOLVED, UNBOUNDED, OUT_OF_STEPS = 0, 1, 2
 # squared length along the private coordinates of patterns that are no longer at hand.
 TOTAL, SHIFT, SQUARE, MASS, UPDATES, PRIVATE = 0, 1, 2, 3, 4, 5
 
+# More repetitions of one pattern than a small share of the updates so far would let
+# ||a|| grow exponentially when the margin asked for does not exist.
+SHARE = 0.02
+# Times that the patterns just added are revisited before the next full sweep.
+CYCLES = 20
 # Patterns of each class that begin a working set, and that join it in one round.
 FIRST_BATCH, BATCH = 32, 64
 # Samples of one shard of a cluster that join in one round, for one problem.
@@ -74,3 +79,15 @@ class Trace(NamedTuple):
 
     pattern: np.ndarray
     step: np.ndarray
+
+
+class Limits(NamedTuple):
+    """Most sweeps and updates of a call, and the fewest patterns that a sweep added.
+
+    `most` are the sweeps of all calls together, which tell whether a kernel pays.
+    """
+
+    sweeps: int
+    updates: float
+    fewest: int
+    most: int

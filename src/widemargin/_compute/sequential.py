@@ -63,6 +63,7 @@ import numpy as np
 
 from widemargin._compute.compiled import njit
 from widemargin._compute.patterns import (
+    CYCLES,
     DYNAMIC,
     FIXED_LENGTH,
     FREE_LENGTH,
@@ -73,6 +74,7 @@ from widemargin._compute.patterns import (
     PRIVATE,
     QUIET,
     RELAXATION,
+    SHARE,
     SHIFT,
     SQUARE,
     STANDARD,
@@ -152,12 +154,6 @@ def weighted_gram(data, indices, indptr, weight, n_features):
     return gram
 
 
-# More repetitions of one pattern than a small share of the updates so far would let
-# ||a|| grow exponentially when the margin asked for does not exist.
-_SHARE = 0.02
-_CYCLES = 20
-
-
 @njit()
 def squared_norm(rows, m, v, sums):
     """``||a||^2`` from scratch: the running value drifts."""
@@ -195,7 +191,7 @@ def _fails(rule, s, q, mass):
 @njit()
 def _repetitions(rule, s, q, n, mass, updates, step):
     """How often the pattern would be presented in a row before it passes its test."""
-    cap = 1.0 + _SHARE * updates
+    cap = 1.0 + SHARE * updates
     if rule.kind == FREE_LENGTH:
         # smallest t with s + t n > beta ||a + t y||
         short = n - rule.beta * rule.beta
@@ -250,16 +246,10 @@ def _add(rows, factors, m, v, sums, rule, repeat, k, s, trace):
 
 
 @njit()
-def learn(
-    rows, factors, m, v, sums, rule, show, max_sweeps, max_updates, fewest, trace
-):
-    """Sweep over the patterns until a full sweep is quiet; arrays change in place.
-
-    `fewest` is the smallest number of patterns that a sweep has added so far; sweeps
-    that add no fewer count as idle. Returns (status, sweeps, fewest, idle), idle since
-    the last improvement: QUIET, OUT_OF_SWEEPS, OUT_OF_UPDATES, or INFEASIBLE when
-    ``||a|| / sum(m) <= beta`` proves that no vector has the margin asked for.
-    """
+def sweep(rows, factors, walk, rule, show, limits, trace):
+    """Sweep over the patterns, see `widemargin.linear.sweeps`."""
+    m, v, sums = walk.m, walk.v, walk.sums
+    max_sweeps, max_updates, fewest = limits.sweeps, limits.updates, limits.fewest
     n_patterns = show.order.shape[0]
     # Arrays of their own: out of the tuple each look would count a reference to all.
     dense, data, indices, indptr = rows.dense, rows.data, rows.indices, rows.indptr
@@ -296,10 +286,7 @@ def learn(
         quiet = False
         rounds = 0
         while (
-            show.cycle
-            and rounds < _CYCLES
-            and not quiet
-            and sums[UPDATES] < max_updates
+            show.cycle and rounds < CYCLES and not quiet and sums[UPDATES] < max_updates
         ):
             quiet = True
             for i in range(n_touched):
@@ -311,7 +298,7 @@ def learn(
                     _add(rows, factors, m, v, sums, rule, show.repeat, k, s, trace)
                     quiet = False
                     if np.sqrt(sums[SQUARE]) <= target * sums[MASS]:
-                        rounds = _CYCLES
+                        rounds = CYCLES
                         break
             rounds += 1
         sums[SQUARE] = squared_norm(rows, m, v, sums)

@@ -70,7 +70,7 @@ from widemargin.linear.spaces import (
     LinearSpace,
     check_semidefinite,
 )
-from widemargin.linear.walks import Walk, learn, start_walk
+from widemargin.linear.walks import Walk, run_sweeps, start_walk
 from widemargin.metrics.kernels import scale_gamma
 
 KERNELS = (
@@ -645,7 +645,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
         self._go_online(walks, rho, field.exponent, dtype)
 
     def _sweep(self, patterns, walk, weights, budget, seed, exponent) -> int:
-        return learn(patterns, walk, Rule(DYNAMIC, eps=self.tol), budget, seed)
+        return run_sweeps(patterns, walk, Rule(DYNAMIC, eps=self.tol), budget, seed)
 
     @available_if(_is_online)
     def partial_fit(

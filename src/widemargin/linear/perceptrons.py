@@ -58,7 +58,7 @@ from widemargin.linear.patterns import (
 )
 from widemargin.linear.problem import some_rows
 from widemargin.linear.spaces import LinearSpace
-from widemargin.linear.walks import Budget, Walk, budget_of, learn, start_walk
+from widemargin.linear.walks import Budget, Walk, budget_of, run_sweeps, start_walk
 from widemargin.margins import PerceptronBounds, perceptron_bounds
 from widemargin.margins.perceptrons import projected_factor_range
 
@@ -124,6 +124,10 @@ class PerceptronClassifier(HyperplaneClassifier):
     max_iter: int = 1000
     n_iter_no_change: int | None = 50
     random_state: Any = None
+
+    @property
+    def _order(self) -> Literal["random", "given"]:
+        return "random" if self.shuffle else "given"
 
     @abstractmethod
     def _check_own_parameters(self) -> None:
@@ -514,9 +518,9 @@ class MarginPerceptron(PerceptronClassifier):
         kind = STANDARD if self.update == "plain" else RELAXATION
         b, b_upper = self._thresholds(float(np.sqrt(patterns.squares.max())), exponent)
         rule = Rule(kind, b=b, b_upper=b_upper, rate=float(self.learning_rate))
-        return learn(
-            patterns, walk, rule, budget, seed, factors=self._factors(weights),
-            shuffle=bool(self.shuffle), patience=self.n_iter_no_change,
+        return run_sweeps(
+            patterns, walk, rule, budget.part(patience=self.n_iter_no_change), seed,
+            factors=self._factors(weights), order=self._order,
         )  # fmt: skip
 
     def _bound_arguments(self, geometry: Geometry, exponent: int) -> dict[str, Any]:
@@ -696,9 +700,9 @@ class FixedMarginPerceptron(PerceptronClassifier):
                 FREE_LENGTH if free else FIXED_LENGTH, beta=beta, rate=rate,
                 shaped=self.update_factor == "projected",
             )  # fmt: skip
-            return learn(
-                patterns, walk, rule, budget, seed, most=most, factors=weights,
-                shuffle=bool(self.shuffle), patience=patience,
+            return run_sweeps(
+                patterns, walk, rule, budget.part(most, patience), seed,
+                factors=weights, order=self._order,
             )  # fmt: skip
 
         if free or self.learning_rate is not None:

@@ -54,11 +54,11 @@ class Solved(NamedTuple):
     norm: NDArray
     margin: NDArray
     upper: NDArray
-    none: NDArray
     dual: NDArray
     alpha: NDArray
-    own: NDArray
-    n_iter: NDArray
+    none: Any = None
+    own: Any = None
+    n_iter: Any = None
 
 
 class _State(NamedTuple):
@@ -137,12 +137,13 @@ def solve_pairs(
         K = np.matmul(X, X.transpose(0, 2, 1))
         beta, bias, alpha, n_iter, none = _descend(K, signs, diag, options)
         w = np.matmul(beta[:, None, :], X)[:, 0]
-        found = _certified(
-            X, signs, diag, w, bias, alpha, none, longest, dtype,
-            options.tol,
-        )  # fmt: skip
+        norm = _length(w)
+        coef = (w / norm[:, None]).astype(dtype).astype(np.float64)
+        plane = coef, bias / norm, norm
+        found = _certified(X, signs, diag, plane, alpha, longest)
+        sure = found.sure & (_gap(found.margin, found.upper, none) <= options.tol)
         own = _own_margins(K, diag, found.dual, asked)
-    return found._replace(own=own, n_iter=n_iter)
+    return found._replace(sure=sure, none=none, own=own, n_iter=n_iter)
 
 
 def _no_plane(prices: NDArray, signs: NDArray) -> NDArray:
@@ -317,17 +318,15 @@ def _length(values: NDArray) -> NDArray:
 
 
 def _certified(
-    X: NDArray, signs: NDArray, diag: NDArray, w: NDArray, bias: NDArray,
-    alpha: NDArray, none: NDArray, longest: float, dtype: Any, tol: float,
+    X: NDArray, signs: NDArray, diag: NDArray, plane: tuple[NDArray, NDArray, NDArray],
+    alpha: NDArray, longest: float,
 ) -> Solved:  # fmt: skip
     """Prove what planes are worth; sure where doubles are enough.
 
+    A plane has a unit normal as it is stored, its bias and the length divided out.
     The bounds are those of `certificate.soft_margin` and `certificate.upper_bound`.
     """
-    d = X.shape[2]
-    norm = _length(w)
-    coef = (w / norm[:, None]).astype(dtype).astype(np.float64)
-    bias = bias / norm
+    d, (coef, bias, norm) = X.shape[2], plane
     private = np.sqrt(diag)
     long = _length(coef) * (1 + rounding(d))
     error = rounding(d) * _length(coef) * longest * 1.001 + 1e-300
@@ -354,9 +353,8 @@ def _certified(
     # Comparisons with NaN are false.
     sure = (norm > 0.0) & (norm * error <= 1e-9) & np.isfinite(dual).all(axis=1)
     sure &= away <= SMALL * np.maximum(between, beside)
-    sure &= (margin > 1e-150) & (upper < 1e150) & (_gap(margin, upper, none) <= tol)
-    n_iter, own = np.zeros(len(X), int), np.zeros(signs.shape)
-    return Solved(sure, coef, bias, norm, margin, upper, none, dual, alpha, own, n_iter)
+    sure &= (margin > 1e-150) & (upper < 1e150)
+    return Solved(sure, *plane, margin, upper, dual, alpha)
 
 
 def _own_margins(K: NDArray, diag: NDArray, dual: NDArray, asked: NDArray) -> NDArray:

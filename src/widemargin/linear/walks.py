@@ -38,7 +38,7 @@ Tsampouka, The perceptron with dynamic margin, ALT 2011.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,7 @@ from widemargin._compute.patterns import (
     STANDARD,
     TOTAL,
     UPDATES,
+    Limits,
     Order,
     Rule,
     Trace,
@@ -73,6 +74,7 @@ from widemargin.linear.patterns import (
     weight_vector,
 )
 from widemargin.linear.problem import Options, Solution
+from widemargin.linear.sweeps import sweep
 
 # Seconds of sweeping between two words to whoever watches.
 _PATIENCE = 0.01
@@ -156,20 +158,36 @@ def start_walk(patterns: Patterns, m: NDArray | None = None) -> Walk:
 
 
 class Budget:
-    """Sweeps that may still be made; whoever watches is told of those that were."""
+    """Sweeps that may still be made; whoever watches is told of those that were.
 
-    def __init__(self, most: int, tell: Advance = silent) -> None:
+    With `patience` a walk is idle after so many sweeps, and as many as it made until
+    then, in which the number of patterns added did not fall, unless they are one in a
+    hundred. `updates` are the most updates.
+    """
+
+    def __init__(
+        self,
+        most: int,
+        tell: Advance = silent,
+        *,
+        patience: int | None = None,
+        updates: float = np.inf,
+        is_watched: bool | None = None,
+    ) -> None:
         self.most, self.spent, self._tell = most, 0, tell
+        self.patience, self.updates = patience, float(updates)
+        # Whether sweeps are to be counted in pieces.
+        self.is_watched = tell is not silent if is_watched is None else is_watched
 
     @property
     def left(self) -> int:
         """Sweeps left."""
         return self.most - self.spent
 
-    @property
-    def is_watched(self) -> bool:
-        """Whether sweeps are to be counted in pieces."""
-        return self._tell is not silent
+    def part(self, most: int | None = None, patience: int | None = None) -> "Budget":
+        """Return a part of what is left, all of it by default."""
+        most = self.left if most is None else min(most, self.left)
+        return Budget(most, self.spend, patience=patience, is_watched=self.is_watched)
 
     def spend(self, sweeps: int) -> None:
         """Count `sweeps` as made."""
@@ -184,49 +202,41 @@ def budget_of(most: int, total: float | None = None) -> Iterator[Budget]:
         yield Budget(most, tell)
 
 
-def learn(
+def run_sweeps(
     patterns: Patterns,
     walk: Walk,
     rule: Rule,
     budget: Budget,
     seed: NDArray,
     *,
-    most: int | None = None,
     factors: NDArray | None = None,
-    quick: bool = False,
-    shuffle: bool = True,
-    patience: int | None = None,
-    max_updates: float = np.inf,
+    order: Literal["random", "quick", "given"] = "random",
     trace: Trace = _NO_TRACE,
 ) -> int:
-    """Sweep with a rule, `most` times at most and within the budget; the status.
+    """Sweep with a rule within a budget, in place; return the status.
 
-    `quick` adds a pattern several times at once and cycles over the patterns just
-    added: the same algorithm in an order that it leaves free. With `patience` the walk
-    is IDLE after so many sweeps, and as many as it made until then, in which the number
-    of patterns added did not fall, unless they are one in a hundred.
+    A "random" `order` is drawn anew for every sweep. "quick" also adds a pattern
+    several times at once and cycles over the patterns just added: the same algorithm in
+    an order that it leaves free.
     """
-    from widemargin._compute.sequential import learn
-
-    n = patterns.signs.shape[0]
+    n, quick = patterns.signs.shape[0], order == "quick"
     repeat = quick and rule.kind in (FREE_LENGTH, DYNAMIC) and not rule.shaped
-    show = Order(np.arange(n), seed, repeat, quick, shuffle)
+    show = Order(np.arange(n), seed, repeat, quick, order != "given")
     factors = np.ones(n) if factors is None else factors
-    end = budget.spent + (budget.left if most is None else min(most, budget.left))
     # All that a sweep leaves behind is in the arrays: in pieces it is the same walk.
-    status, piece = OUT_OF_SWEEPS, 1 if budget.is_watched else end
+    status, piece = OUT_OF_SWEEPS, 1 if budget.is_watched else budget.most
     fewest, idle, best = n + 1, 0, 0
-    while status == OUT_OF_SWEEPS and budget.spent < end:
-        limited = patience is not None and fewest > _FEW * n
-        limit = max(patience or 0, best)
+    while status == OUT_OF_SWEEPS and budget.left > 0:
+        limited = budget.patience is not None and fewest > _FEW * n
+        limit = max(budget.patience or 0, best)
         if limited and idle >= limit:
             return IDLE
         start = perf_counter()
-        sweeps = min(piece, end - budget.spent, limit - idle if limited else end)
-        status, used, now, since = learn(
-            patterns.rows, factors, walk.m, walk.v, walk.sums, rule, show, sweeps,
-            float(max_updates), fewest, trace,
-        )  # fmt: skip
+        sweeps = min(piece, budget.left, limit - idle if limited else budget.left)
+        limits = Limits(sweeps, budget.updates, fewest, budget.most)
+        status, used, now, since = sweep(
+            patterns.rows, factors, walk, rule, show, limits, trace
+        )
         budget.spend(used)
         idle = since if now < fewest else idle + since
         if now < fewest:
@@ -268,7 +278,7 @@ def search_dynamic(
 ) -> Search:
     """Run the dynamic-margin rule until its own certificate is within `tol`."""
     before = walk.n_updates
-    learn(patterns, walk, Rule(DYNAMIC, eps=tol), budget, seed, quick=True)
+    run_sweeps(patterns, walk, Rule(DYNAMIC, eps=tol), budget, seed, order="quick")
     margin = directional_margin(patterns, walk)
     updates = walk.n_updates - before
     return Search(walk, margin, walk.m, walk.upper_bound, updates, [])
@@ -277,19 +287,18 @@ def search_dynamic(
 def _attempt(patterns, walk, beta, checks, modules, budget, seed, quick=True) -> str:
     """Try for margin `beta` in place; how it ended."""
     first = checks if modules == 1 else max(1, checks // 2)
-    rule = Rule(FREE_LENGTH, beta=beta)
-    status = learn(patterns, walk, rule, budget, seed, most=first, quick=quick)
+    order: Any = "quick" if quick else "random"
+    rule, part = Rule(FREE_LENGTH, beta=beta), budget.part(first)
+    status = run_sweeps(patterns, walk, rule, part, seed, order=order)
     if status == QUIET:
         return "reached"
     if status == INFEASIBLE:
         return "impossible"
     if modules == 2:
         relaxed = Rule(STANDARD, b=beta * walk.norm)
-        left = checks - first
-        if (
-            learn(patterns, walk, relaxed, budget, seed, most=left, quick=quick)
-            == QUIET
-        ):
+        part = budget.part(checks - first)
+        status = run_sweeps(patterns, walk, relaxed, part, seed, order=order)
+        if status == QUIET:
             return "relaxed"
     return "out of sweeps"
 
