@@ -72,16 +72,17 @@ def swept(rule, sparse=False, cycle=True):
     patterns = reflect(csr_array(X) if sparse else X, signs, rho=2.0, diag=diag)
     factors = RNG.uniform(0.5, 1.5, 30)
 
-    def run(rows, factors, walk):
-        walk = walk.copy()
-        repeat = cycle and rule.kind in (FREE_LENGTH, DYNAMIC) and not rule.shaped
-        order = Order(np.arange(30), np.array([7], np.uint64), repeat, cycle, False)
+    repeat = cycle and rule.kind in (FREE_LENGTH, DYNAMIC) and not rule.shaped
+    order = Order(np.arange(30), np.array([7], np.uint64), repeat, cycle, False)
+    walk, limits = start_walk(patterns, start), Limits(6, 300.0, 31, 6)
+
+    def run(rows, factors, walk, *rest):
         trace = Trace(np.zeros(40, np.int64), np.zeros(40))
-        limits = Limits(6, 300.0, 31, 6)
-        end = sweep(rows, factors, walk, rule, order, limits, trace)
+        walk = walk.copy()
+        end = sweep(rows, factors, walk, *rest, trace)
         return *end, *walk, *trace
 
-    return run, (patterns.rows, factors, start_walk(patterns, start))
+    return run, (patterns.rows, factors, walk, rule, order, limits)
 
 
 RULES = {

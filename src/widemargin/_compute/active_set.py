@@ -37,13 +37,13 @@ _ROUNDING = 2.0**-53
 _PATIENCE = 30
 
 
-@njit()
+@njit(inner=True)
 def _fill(values, value):
     for i in range(values.shape[0]):
         values[i] = value
 
 
-@njit()
+@njit(inner=True)
 def _append_to_factor(Z, Q, factor, k, j):
     """Extend the factor by pattern j.
 
@@ -75,7 +75,7 @@ def _append_to_factor(Z, Q, factor, k, j):
     return True
 
 
-@njit()
+@njit(inner=True)
 def _remove_from_factor(Q, factor, active, k, position):
     """Drop one active pattern: shift the rows up and rotate the factor back."""
     for i in range(position, k - 1):
@@ -99,7 +99,7 @@ def _remove_from_factor(Q, factor, active, k, position):
     return k - 1
 
 
-@njit()
+@njit(inner=True)
 def _solve_upper(factor, k, x):
     for i in range(k - 1, -1, -1):
         x[i] /= factor[i, i]
@@ -108,7 +108,7 @@ def _solve_upper(factor, k, x):
             x[p] -= factor[i, p] * value
 
 
-@njit()
+@njit(inline="always")
 def _step_until_zero(a, active, k, target):
     """Move the active part of `a` towards `target`; position that blocks, or -1."""
     step, blocking = 1.0, -1
@@ -125,7 +125,7 @@ def _step_until_zero(a, active, k, target):
     return blocking
 
 
-@njit()
+@njit(inline="always")
 def _ray(a, active, k, j, ray):
     """Follow a direction without curvature; position that leaves, or -1 if none."""
     length, leaving = np.inf, -1
@@ -142,7 +142,7 @@ def _ray(a, active, k, j, ray):
     return leaving
 
 
-@njit()
+@njit(inner=True)
 def _optimise_active(h, a, active, Q, factor, k, known, y, w, target):
     """Minimise over the active patterns, letting go of those that turn negative.
 
@@ -169,7 +169,7 @@ def _optimise_active(h, a, active, Q, factor, k, known, y, w, target):
     return k
 
 
-@njit()
+@njit(inner=True)
 def _price(Z, signs, h, a, w, skip, tol, longest):
     """Most violated pattern that is not active, and that of the other class, or -1."""
     # Below this a violation is rounding.
@@ -185,13 +185,13 @@ def _price(Z, signs, h, a, w, skip, tol, longest):
     return (plus, minus) if most_plus >= most_minus else (minus, plus)
 
 
-@njit()
+@njit(inline="always")
 def _set_demands(h, bias, signs):
     for p in range(h.shape[0]):
         h[p] = 1.0 - bias * signs[p]
 
 
-@njit()
+@njit(inner=True)
 def nonnegative_qp(
     Z, longest, signs, a, bias, pull, tol, balance_tol, max_steps, Q, factor, k
 ):
@@ -284,7 +284,7 @@ def nonnegative_qp(
     return OUT_OF_STEPS, bias, steps, active[:k]
 
 
-@njit()
+@njit(inner=True)
 def _spread(Z):
     """Power of two next to the mean length, one if that is no number above zero."""
     square = 0.0
@@ -293,14 +293,14 @@ def _spread(Z):
     return math.ldexp(1.0, math.frexp(square)[1] // 2) if 0.0 < square < np.inf else 1.0
 
 
-@njit()
+@njit(inline="always")
 def _room(m, p):
     """Room for the factor of as many of m patterns, or soon more, as can be active."""
     most = min(2 * m, p) + 3
     return np.empty((most, p)), np.empty((most, most))
 
 
-@njit()
+@njit(inline="always")
 def _solve_scaled(Z, signs, alpha, bias, rho, height, exact, scale, Q, factor, k):
     """Optimum of the reflected rows Z; see `solve_working_set` and `nonnegative_qp`."""
     m, d = Z.shape
@@ -342,7 +342,7 @@ def solve_working_set(Z, signs, alpha, bias, rho, height, exact):
     return status, alpha, bias, steps
 
 
-@njit()
+@njit(inner=True)
 def _with(values, more, m):
     """Values and more of them, zeros after the end of both, m in all."""
     out = np.zeros(m, values.dtype)
@@ -353,7 +353,7 @@ def _with(values, more, m):
     return out
 
 
-@njit()
+@njit(inner=True)
 def _combined(alpha, Z):
     total = np.zeros(Z.shape[1])
     for i in range(Z.shape[0]):
@@ -361,7 +361,7 @@ def _combined(alpha, Z):
     return total
 
 
-@njit()
+@njit(inner=True)
 def taken(values, places):
     """Values at some places."""
     out = np.empty(places.shape[0], values.dtype)
@@ -370,7 +370,7 @@ def taken(values, places):
     return out
 
 
-@njit()
+@njit(inner=True)
 def _reflected_rows(X, chosen, centre, signs, rows):
     Z = np.empty((rows.shape[0], X.shape[1]))
     for i in range(rows.shape[0]):
@@ -381,7 +381,7 @@ def _reflected_rows(X, chosen, centre, signs, rows):
     return Z
 
 
-@njit()
+@njit(inner=True)
 def scores_of(X, chosen, w, offset):
     """``w.x + offset`` of the chosen rows."""
     scores = np.empty(chosen.shape[0])
@@ -390,7 +390,7 @@ def scores_of(X, chosen, w, offset):
     return scores
 
 
-@njit()
+@njit(inner=True)
 def edges(scores, signs):
     """Smallest score of the positive samples, and largest of the negative ones."""
     low, high = np.inf, -np.inf
@@ -402,7 +402,7 @@ def edges(scores, signs):
     return low, high
 
 
-@njit()
+@njit(inner=True)
 def _hull_distance(Z, alpha, signs):
     """Half the distance of the class averages under `alpha`; inf if one is empty."""
     plus, minus = 0.0, 0.0
@@ -420,7 +420,7 @@ def _hull_distance(Z, alpha, signs):
     return np.sqrt(dot(difference, difference))
 
 
-@njit()
+@njit(inner=True)
 def _kth_largest(values, k):
     """Give entry k of `values` in falling order, by quickselect; reorders them."""
     first, last = 0, values.shape[0] - 1
@@ -443,7 +443,7 @@ def _kth_largest(values, k):
     return values[k]
 
 
-@njit()
+@njit(inner=True)
 def _worst(violation, signs, batch, least):
     """Rows of either class with the largest violations above `least`.
 
@@ -468,7 +468,7 @@ def _worst(violation, signs, batch, least):
     return chosen[:count]
 
 
-@njit()
+@njit(inline="always")
 def _facing_rows(X, chosen, signs, w, batch):
     """Rows of each class least far along `w`, `batch` of each at most."""
     reach = scores_of(X, chosen, w, 0.0)
@@ -477,7 +477,7 @@ def _facing_rows(X, chosen, signs, w, batch):
     return _worst(reach, signs, batch, -np.inf)
 
 
-@njit()
+@njit(inner=True)
 def _class_means(X, chosen, signs):
     means, counts = np.zeros((2, X.shape[1])), np.zeros(2)
     for k in range(chosen.shape[0]):

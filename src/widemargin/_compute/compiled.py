@@ -27,16 +27,17 @@ NUMBERS = REORDER | {"nnan"}
 IN_ORDER = frozenset({"contract", "nsz", "arcp"})
 
 
-def njit(**options: Any) -> Callable[[Callable], Any]:
+def njit(*, inner: bool = False, **options: Any) -> Callable[[Callable], Any]:
     """Compile a function when it is first called, without holding the lock of Python.
 
-    Options are numba's. Machine code is kept beside the source or in the user's cache;
+    Options are numba's; what is `inner` is called by kernels alone, and compiles in
+    less time. Machine code is kept beside the source or in the user's cache;
     where neither can be written it is made again in every process.
     """
     # Without a check at every division code is smaller, and made faster; nobody in C
     # calls it.
     usual = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-    options = {**usual, **options, "cache": True}
+    options = {**usual, "no_cpython_wrapper": inner, **options, "cache": True}
     if options.get("fastmath"):
         # Of a function that is called there are two versions, the process that compiles
         # it takes one and those after it the other: their sums would differ.

@@ -161,7 +161,7 @@ ENGINES: dict[str, Engine | tuple[Engine, ...]] = {
     "sweep": Engine(
         "sequential:sweep",
         2.6,
-        lambda rows, factors, walk, rule, show, limits, trace: (
+        lambda rows, factors, walk, rule, show, limits, *rest: (
             limits.most * len(factors) * (1e-8 + 1e-11 * len(walk.v))
             + 1e-9 * len(factors) ** 2
         ),

@@ -18,13 +18,13 @@ from widemargin._compute.spans import FEW_SAMPLES, squared_spans
 _STEP = 2.0**-52
 
 
-@njit()
+@njit(inner=True)
 def _rounding(n_terms):
     unit = (n_terms + 4) * 2.0**-53
     return unit / (1 - unit)
 
 
-@njit()
+@njit(inline="always")
 def _unit_normal(w, single):
     """Give the unit vector along w as it is stored, and the length of w."""
     largest = 0.0
@@ -43,7 +43,7 @@ def _unit_normal(w, single):
     return coef, largest * length
 
 
-@njit()
+@njit(inline="always")
 def _hull_bound(X, rows, signs, dual):
     """Half the distance of the class averages under `dual`, or more; and the error."""
     first, d = X[rows[0]], X.shape[1]
@@ -68,7 +68,7 @@ def _hull_bound(X, rows, signs, dual):
     return (length + error) * (1 + 4e-16) * (1 + _STEP), error
 
 
-@njit()
+@njit(inline="always")
 def _own_margins(X, rows, dual):
     """Say what supports add to their own margins, see `widemargin.linear.left_out`."""
     m = rows.shape[0]

@@ -83,7 +83,7 @@ from widemargin._compute.patterns import (
 )
 
 
-@njit(fastmath=True)
+@njit(inner=True, fastmath=True)
 def _dense_dot(row, vector):
     total = 0.0
     for j in range(row.shape[0]):
@@ -93,7 +93,7 @@ def _dense_dot(row, vector):
 
 # Reordering sums pays only for contiguous rows: on sparse ones it makes the compiler
 # gather and scatter, which is half as fast as reading one entry after another.
-@njit()
+@njit(inner=True)
 def row_dot(dense, data, indices, indptr, k, vector):
     """Inner product of row `k` with `vector`."""
     if indptr.shape[0] == 0:
@@ -104,7 +104,7 @@ def row_dot(dense, data, indices, indptr, k, vector):
     return total
 
 
-@njit()
+@njit(inner=True)
 def row_add(dense, data, indices, indptr, k, factor, vector):
     """Add `factor` times row `k` to `vector`, in place."""
     if indptr.shape[0] == 0:
@@ -116,7 +116,7 @@ def row_add(dense, data, indices, indptr, k, factor, vector):
             vector[indices[j]] += factor * data[j]
 
 
-@njit()
+@njit(inner=True)
 def next_random(state):
     """Next 64 pseudo-random bits of the one-element `state` (xorshift64*)."""
     x = state[0]
@@ -154,7 +154,7 @@ def weighted_gram(data, indices, indptr, weight, n_features):
     return gram
 
 
-@njit()
+@njit(inner=True)
 def squared_norm(rows, m, v, sums):
     """``||a||^2`` from scratch: the running value drifts."""
     total = rows.rho * rows.rho * sums[TOTAL] * sums[TOTAL] + sums[PRIVATE]
@@ -166,7 +166,7 @@ def squared_norm(rows, m, v, sums):
     return total
 
 
-@njit()
+@njit(inner=True)
 def _rescale(v, m, sums, factor):
     for j in range(v.shape[0]):
         v[j] *= factor
@@ -179,7 +179,7 @@ def _rescale(v, m, sums, factor):
     sums[PRIVATE] *= factor * factor
 
 
-@njit()
+@njit(inner=True)
 def _fails(rule, s, q, mass):
     if rule.kind <= RELAXATION:
         return s <= rule.b
@@ -188,7 +188,7 @@ def _fails(rule, s, q, mass):
     return s <= rule.beta * np.sqrt(q)
 
 
-@njit()
+@njit(inner=True)
 def _repetitions(rule, s, q, n, mass, updates, step):
     """How often the pattern would be presented in a row before it passes its test."""
     cap = 1.0 + SHARE * updates
@@ -207,7 +207,7 @@ def _repetitions(rule, s, q, n, mass, updates, step):
     return max(1.0, min(np.floor(times) + 1.0, np.floor(cap)))
 
 
-@njit()
+@njit(inner=True)
 def _step(rule, s, q, n, f):
     if rule.kind == STANDARD:
         return rule.rate * f
@@ -220,7 +220,7 @@ def _step(rule, s, q, n, f):
     return f
 
 
-@njit()
+@njit(inner=True)
 def _add(rows, factors, m, v, sums, rule, repeat, k, s, trace):
     """Add pattern k, whose ``y.a`` is s."""
     n = rows.squares[k] + rows.diag[k]

@@ -13,7 +13,7 @@ from widemargin._compute.compiled import dot, njit
 FEW_SAMPLES = 64
 
 
-@njit()
+@njit(inner=True)
 def _factored(K, diagonal, L):
     """Put the Cholesky factor into the lower half of L; False if there is none."""
     for i in range(K.shape[0]):
