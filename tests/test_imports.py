@@ -44,7 +44,7 @@ FLOORS: dict[str, list[set[str]]] = {
     "_core": [
         {"lazy", "select", "split"},
         {"arrays"},
-        {"checks"},
+        {"checks", "duplicates"},
         {"callbacks"},
         {"decisions", "temperature"},
         {"samples"},

@@ -9,7 +9,8 @@ from widemargin import (
     TangentKNeighborsClassifier,
 )
 from widemargin._core.checks import check_background, is_plain
-from widemargin._core.samples import check_weights, check_X, duplicate_groups
+from widemargin._core.duplicates import duplicate_groups
+from widemargin._core.samples import check_weights, check_X
 from widemargin.metrics import tangent_distances
 from widemargin.tangents import ImageTangents
 

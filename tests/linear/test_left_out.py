@@ -9,7 +9,8 @@ from sklearn.base import clone
 from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
 
-from widemargin._core.left_out import observation_groups, squared_spans
+from widemargin._core.duplicates import observation_groups
+from widemargin._core.left_out import squared_spans
 from widemargin.linear import (
     FixedMarginPerceptron,
     MarginPerceptron,

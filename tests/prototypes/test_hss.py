@@ -7,13 +7,9 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine, make_circles
 
 from widemargin._core.decisions import relative_distances
+from widemargin._core.duplicates import duplicate_groups
 from widemargin._core.left_out import left_out_folds
-from widemargin._core.samples import (
-    Samples,
-    check_samples,
-    duplicate_groups,
-    merge_duplicates,
-)
+from widemargin._core.samples import Samples, check_samples, merge_duplicates
 from widemargin._core.select import select
 from widemargin._core.temperature import LeftOut, fit_temperature
 from widemargin.metrics import tangent_distances

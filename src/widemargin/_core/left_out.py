@@ -36,7 +36,6 @@ the free samples.
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -47,9 +46,10 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 
 from widemargin._compute.progress import observed_by
-from widemargin._core.arrays import largest_of, to_cpu, to_numpy
+from widemargin._core.arrays import to_cpu, to_numpy
 from widemargin._core.checks import hushed
-from widemargin._core.samples import Samples, equal_by_chance
+from widemargin._core.duplicates import observation_groups
+from widemargin._core.samples import Samples
 from widemargin._core.temperature import LeftOut, joined
 
 # Samples of a class, more or less, that are left out where each costs much.
@@ -64,37 +64,6 @@ _ALL = 1.0 - 1e-9
 # What the smallest distances may be off by, relative to the mean square: as little as
 # a singular system needs.
 _RIDGES = 10.0 ** np.arange(-10, 1, 2)
-
-
-@lru_cache
-def _numbers(n: int) -> NDArray:
-    """Numbers that have no pattern: products with them tell rows apart."""
-    return np.random.RandomState(0).uniform(1, 2, n)
-
-
-def observation_groups(X: Any, codes: NDArray) -> NDArray | None:
-    """Return one number for all samples that are the same observation.
-
-    None where each is an observation of its own.
-
-    >>> X = np.random.RandomState(0).normal(size=(200, 2))
-    >>> X[7] = X[5]
-    >>> alike = observation_groups(X, np.zeros(200, int))
-    >>> bool(alike[7] == alike[5]), len(np.unique(alike))
-    (True, 199)
-    """
-    keys = np.asarray(X @ _numbers(X.shape[1]))
-    order = np.argsort(keys)
-    fresh = np.diff(keys[order]) > 1e-15 * X.shape[1] * largest_of(X)
-    if fresh.all():
-        return None
-    groups = np.empty(len(keys), int)
-    groups[order] = np.cumsum(np.concatenate([[0], fresh]))
-    # Rows that are in two classes are no copies, and neither are others then.
-    pairs = np.unique(groups * (codes.max() + 1) + codes)
-    if len(pairs) > groups.max() + 1 or (not sp.issparse(X) and equal_by_chance(X)):
-        return None
-    return groups
 
 
 def left_out_folds(samples: Samples, many: float) -> list[NDArray]:

@@ -18,8 +18,6 @@ from scipy.sparse import issparse
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _num_samples
 
-from widemargin._compute.engines import formula
-from widemargin._compute.machine import batched_slices
 from widemargin._core.arrays import (
     beside,
     device_of,
@@ -35,10 +33,8 @@ from widemargin._core.checks import (
     validate_data,
 )
 from widemargin._core.decisions import as_labels, class_codes
+from widemargin._core.duplicates import direction, duplicate_groups, row_keys
 
-# What copies of a row may differ by, beside the largest of a feature: roundings of
-# float64, by projections. Fewer digits tell different rows apart by chance alone.
-ROUNDING = 64 * float(np.finfo(np.float64).eps)
 # Between these, sums of weights times squares are numbers.
 SMALL, LARGE = 1e-100, 1e100
 
@@ -342,23 +338,11 @@ def class_factors(class_weight: Any, classes: NDArray, totals: NDArray) -> NDArr
     return np.array([class_weight.get(label, 1.0) for label in classes.tolist()], float)
 
 
-@formula
-def row_keys(X: Any, direction: NDArray) -> NDArray:
-    """Return one number per row, the same for equal rows wherever they are.
-
-    Not a product: BLAS may round equal rows differently, depending on where they are.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        blocks = [(X[s] * direction).sum(axis=1) for s in batched_slices(len(X), 64)]
-    return np.concatenate(blocks)
-
-
 def merge_duplicates(samples: Samples) -> Samples:
     """Bring the samples into the canonical form of the module's docstring."""
     X, codes = samples.X, samples.codes
     # In float64 also where X is not: one large feature would leave no digits to others.
-    direction = np.random.RandomState(0).uniform(1, 2, size=(X.shape[1],))
-    key = row_keys(X, direction)
+    key = row_keys(X, direction(X.shape[1]))
     order = np.lexsort((key, codes))
     ordered, key = samples.take(order), key[order]
     same = (ordered.codes[1:] == ordered.codes[:-1]) & (key[1:] == key[:-1])
@@ -377,72 +361,11 @@ def merge_duplicates(samples: Samples) -> Samples:
     return merged
 
 
-def duplicate_groups(X: Any, codes: NDArray) -> NDArray:
-    """Return one number for equal rows of one class, in an order of values alone.
-
-    Equal up to rounding: a projection may round the copies of a sample differently.
-
-    >>> X = np.array([[1.0, 2.0], [3.0, 4.0], [1.0 + 1e-15, 2.0]])
-    >>> duplicate_groups(X, np.zeros(3, int))
-    array([0, 1, 0])
-    """
-    direction = np.random.RandomState(0).uniform(1, 2, size=(X.shape[1],))
-    key = row_keys(X, direction)
-    order = np.lexsort((key, codes))
-    codes, key, xp = codes[order], key[order], xp_of(X)
-    with np.errstate(over="ignore", invalid="ignore"):
-        most = ROUNDING * to_numpy(xp.max(xp.abs(X), axis=0)).astype(float)
-        same = np.diff(key) <= direction @ most
-    same &= codes[1:] == codes[:-1]
-    for at in np.array_split(np.flatnonzero(same), 1 + len(X) // 4096):
-        a, b = (to_numpy(X[order[rows]]).astype(float) for rows in (at, at + 1))
-        same[at] = (np.abs(a - b) <= most).all(axis=1)
-    groups = np.empty(len(order), np.intp)
-    groups[order] = np.concatenate([[0], np.cumsum(~same)])
-    return groups
-
-
 def distinct_rows(samples: Samples) -> tuple[NDArray, NDArray]:
     """Return the first of equal samples, in an order of values alone, and weights."""
     groups = duplicate_groups(samples.X, samples.codes)
     first = np.unique(groups, return_index=True)[1]
     return first, np.bincount(groups, samples.weights)
-
-
-def equal_by_chance(rows: NDArray) -> bool:
-    """Whether features have so few values that equal rows are usual."""
-    enough = np.log(100 * len(rows))
-    # A few rows have as many values as it takes, if all have many more.
-    for part in (rows[:1000], rows):
-        sizes = [len(np.unique(column)) for column in part.T]
-        if np.log(sizes).sum() > enough:
-            return False
-    return True
-
-
-def groups_of_copies(X: Any, y: NDArray) -> NDArray:
-    """Return one number for samples that are equal, as chance does not make them.
-
-    Each has its own in what is no plain array, or has so few values that equal rows are
-    usual.
-    """
-    alone = np.arange(len(y))
-    try:
-        rows = np.asarray(X)
-    except (TypeError, ValueError):
-        return alone
-    if rows.ndim != 2 or rows.dtype.kind not in "biuf" or len(rows) != len(y):
-        return alone
-    groups = duplicate_groups(rows.astype(float), np.unique(y, return_inverse=True)[1])
-    if len(np.unique(groups)) == len(y):
-        return alone
-    return alone if equal_by_chance(rows) else groups
-
-
-def repeated_rows(X: Any, y: NDArray) -> NDArray:
-    """Return which samples are there more than once, as chance does not make them."""
-    groups = groups_of_copies(X, y)
-    return np.bincount(groups)[groups] > 1
 
 
 def batch_classes(classes: Any, known: NDArray | None) -> Any:

@@ -35,7 +35,8 @@ from widemargin._core.decisions import (
     from_decision,
     winners,
 )
-from widemargin._core.left_out import OF_A_CLASS, observation_groups
+from widemargin._core.duplicates import observation_groups
+from widemargin._core.left_out import OF_A_CLASS
 from widemargin._core.samples import Samples, batch_classes, check_samples
 from widemargin._core.temperature import FITTED, LeftOut
 from widemargin.linear.certificate import unit_hyperplane

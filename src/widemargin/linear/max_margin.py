@@ -23,7 +23,7 @@ from widemargin._core.arrays import available_if
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import check_option, check_random_state
 from widemargin._core.classifier import fit_method
-from widemargin._core.left_out import observation_groups
+from widemargin._core.duplicates import observation_groups
 from widemargin._core.params import (
     Counted,
     Finite,

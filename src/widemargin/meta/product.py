@@ -53,8 +53,8 @@ from widemargin._core.checks import (
 from widemargin._core.classifier import fit_method
 from widemargin._core.confidence import answering
 from widemargin._core.decisions import as_labels, brier_scores, class_codes
+from widemargin._core.duplicates import groups_of_copies
 from widemargin._core.params import Fraction, check_declared, parameters
-from widemargin._core.samples import groups_of_copies
 from widemargin._core.temperature import with_answers
 from widemargin.meta.wrapping import (
     HandingClassifier,

@@ -60,8 +60,9 @@ from widemargin._core.confidence import (
     distance_of,
 )
 from widemargin._core.decisions import as_labels, class_codes
+from widemargin._core.duplicates import repeated_rows
 from widemargin._core.params import Fraction, check_declared, parameters
-from widemargin._core.samples import check_classes, repeated_rows
+from widemargin._core.samples import check_classes
 from widemargin._core.split import hold_out_at_random, hold_out_counts
 from widemargin.margins import common_threshold, reject_thresholds, rejection
 from widemargin.margins.conformal import count_as_strange

@@ -46,6 +46,7 @@ from widemargin._core.confidence import (
     margin_unit_of,
     margins_of,
 )
+from widemargin._core.duplicates import groups_of_copies
 from widemargin._core.left_out import ENOUGH, FOLDS
 from widemargin._core.params import (
     Counted,
@@ -54,7 +55,7 @@ from widemargin._core.params import (
     check_declared,
     parameters,
 )
-from widemargin._core.samples import check_weights, groups_of_copies
+from widemargin._core.samples import check_weights
 from widemargin._core.split import folds_of_classes, hold_out_of_classes
 from widemargin._core.temperature import LeftOut, joined
 from widemargin.margins import margin_reweight

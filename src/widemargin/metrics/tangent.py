@@ -81,8 +81,8 @@ from widemargin._core.checks import (
     unit_of_squares,
     warn_caller,
 )
+from widemargin._core.duplicates import duplicate_groups
 from widemargin._core.lazy import pairs
-from widemargin._core.samples import duplicate_groups
 from widemargin._core.select import select
 from widemargin.tangents import Bundle, as_bundle, orthonormalize
 from widemargin.tangents.bundle import share_one_frame

@@ -43,6 +43,7 @@ from widemargin._core.callbacks import FitProgress
 from widemargin._core.checks import check_option, check_random_state, check_squares
 from widemargin._core.classifier import fit_method
 from widemargin._core.decisions import as_labels
+from widemargin._core.duplicates import duplicate_groups
 from widemargin._core.lazy import without_callbacks
 from widemargin._core.params import (
     Counted,
@@ -50,7 +51,7 @@ from widemargin._core.params import (
     check_declared,
     parameters,
 )
-from widemargin._core.samples import Samples, check_samples, check_X, duplicate_groups
+from widemargin._core.samples import Samples, check_samples, check_X
 from widemargin._core.temperature import LeftOut, fit_temperature, softmax_of_costs
 from widemargin.metrics import TangentMetric
 from widemargin.metrics.tangent import helpful_metric, metric_of

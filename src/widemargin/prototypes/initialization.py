@@ -41,7 +41,7 @@ from widemargin._core.checks import (
     is_auto,
 )
 from widemargin._core.decisions import class_codes
-from widemargin._core.samples import duplicate_groups
+from widemargin._core.duplicates import duplicate_groups
 from widemargin.prototypes.base import point_distances
 
 INITS = ("kmeans", "means", "samples")

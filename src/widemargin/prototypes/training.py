@@ -36,13 +36,13 @@ from widemargin._core.checks import (
     warn_caller,
 )
 from widemargin._core.classifier import fit_method, restore_on_failure
+from widemargin._core.duplicates import duplicate_groups
 from widemargin._core.lazy import without_callbacks
 from widemargin._core.params import check_declared
 from widemargin._core.samples import (
     Samples,
     batch_classes,
     check_samples,
-    duplicate_groups,
     merge_duplicates,
 )
 from widemargin._core.select import smallest

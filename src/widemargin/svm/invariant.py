@@ -29,7 +29,8 @@ from widemargin._core.checks import (
     check_squares,
 )
 from widemargin._core.classifier import SoftClassifier, fit_method
-from widemargin._core.left_out import OF_A_CLASS, observation_groups
+from widemargin._core.duplicates import observation_groups
+from widemargin._core.left_out import OF_A_CLASS
 from widemargin._core.params import Counted, Finite, Number, Positive, parameters
 from widemargin._core.samples import check_samples
 from widemargin._core.temperature import FITTED, LeftOut

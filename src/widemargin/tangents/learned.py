@@ -35,8 +35,9 @@ from widemargin._core.checks import (
     unit_of_squares,
 )
 from widemargin._core.decisions import class_codes
+from widemargin._core.duplicates import duplicate_groups
 from widemargin._core.params import Counted, check_declared, parameters
-from widemargin._core.samples import check_rows, class_labels, duplicate_groups
+from widemargin._core.samples import check_rows, class_labels
 from widemargin.tangents.bundle import Blocks, Bundle, broadcast, like
 from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator
 

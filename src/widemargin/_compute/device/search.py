@@ -862,7 +862,7 @@ def squared_distances(X: Tensor, P: Tensor, omega: Tensor | None = None) -> Tens
 
 
 def row_keys(X: Tensor, direction: Any) -> Any:
-    """As `_core.samples.row_keys`, in one sum: another shape may round otherwise."""
+    """As `_core.duplicates.row_keys`, in one sum: another shape may round otherwise."""
     return (X * torch.as_tensor(direction, device=X.device)).sum(1).cpu().numpy()
 
 
