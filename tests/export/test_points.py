@@ -20,8 +20,8 @@ pytestmark = [
 T = np.eye(6)[:1]
 HYPERPLANES = {
     "max margin": lambda: wm.MaxMarginClassifier(C=1.0, multiclass="ovo"),
-    "perceptron": wm.MarginPerceptron,
-    "fixed margin": wm.FixedMarginPerceptron,
+    "perceptron": lambda: wm.MarginPerceptron(random_state=0),
+    "fixed margin": lambda: wm.FixedMarginPerceptron(random_state=0),
     "invariant": lambda: wm.InvariantHyperplaneSVC(tangents=T),
 }
 FEW = {"max_iter": 3, "random_state": 0}
