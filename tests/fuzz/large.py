@@ -755,6 +755,9 @@ def calibrated(rng: Any) -> Case:
     gap = case.call("predict_proba", mistaken, model, Q, q)
     n = len(case.y) // (4 if case.world.kind == "duplicated" else 1)
     allowed = (0.05 if n >= 200 else 0.08) + 2.5 * 0.5 / np.sqrt(3000)
+    if n < 100:
+        # So few tell a share by chance.
+        allowed += 2.5 * 0.5 / np.sqrt(n)
     if gap is not None and gap > allowed:
         shares = model.predict_proba(Q).max(axis=1).mean()
         case.wrong("probability of the answer", said=shares,
