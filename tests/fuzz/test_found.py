@@ -101,7 +101,7 @@ REFUSED = {
     ),
     "copies without number": (
         lambda: TVQClassifier(weight_gain=1e40).fit(X.astype(np.float32), y),
-        "k must be",
+        "weight_gain must be",
     ),
     "a power without end": (
         lambda: TangentSVC(tangents="none", kernel="nd", gamma=1e40).fit(X, y),

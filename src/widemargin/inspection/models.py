@@ -25,7 +25,7 @@ from widemargin._compute.nearest import squared_distances
 from widemargin._core.checks import check_text
 from widemargin._core.confidence import inner_of, look_through
 from widemargin.metrics import tangent_alignment, tangent_distances
-from widemargin.metrics.tangent import DEFAULT_SPRING
+from widemargin.metrics.tangent import DEFAULT_SPRING, TangentMetric
 
 _NUMBER = re.compile(r"\W*\d+(\.\d*)?\W*(nm|cm-1|s|ms|Hz|kHz)?", re.ASCII)
 
@@ -268,9 +268,11 @@ def _nearest(
 
 def _references_of(estimator: Any, n_features: int) -> _References | None:
     # Where it was chosen by the fit, what was chosen.
-    spring = getattr(estimator, "spring_", getattr(estimator, "spring", None))
+    metric = getattr(estimator, "metric_", None)
+    chosen = metric if isinstance(metric, TangentMetric) else estimator
+    spring = getattr(estimator, "spring_", getattr(chosen, "spring", None))
     spring = DEFAULT_SPRING if spring is None else float(spring)
-    sides = getattr(estimator, "sides_", getattr(estimator, "sides", "reference"))
+    sides = getattr(estimator, "sides_", getattr(chosen, "sides", "reference"))
     if hasattr(estimator, "prototypes_"):
         points = np.asarray(estimator.prototypes_, dtype=float)
         if points.shape[1] != n_features or hasattr(estimator, "dual_coef_"):
