@@ -322,3 +322,24 @@ def test_mirror_images():
     first = view.images[:6].reshape(6, 20, 20)
     second = view.images[6:12].reshape(6, 20, 20)
     np.testing.assert_array_equal(second, first[:, :, ::-1])
+
+
+def test_the_nearest_labelled_image():
+    images, labels = shapes(12, 0)
+    model = FewShotImageClassifier(ink=True, transformations=()).fit(images, labels)
+    found = model.nearest(images)
+    assert found.rows.tolist() == list(range(12))
+    assert found.labels.tolist() == labels.tolist()
+    np.testing.assert_array_equal(found.seen, found.copies)
+    assert found.seen.shape == (12, 20, 20)
+    turned = ImageAffine((20, 20), 0.15)(images.reshape(12, -1))
+    model = FewShotImageClassifier(ink=False, members=("features",))
+    found = model.fit(images, labels).nearest(turned)
+    assert (found.rows == np.arange(12)).mean() > 0.8
+    # The copy fits better than the image itself.
+    seen = found.seen[found.rows == np.arange(12)]
+    copies = found.copies[found.rows == np.arange(12)]
+    given = images[found.rows == np.arange(12)]
+    assert ((seen - copies) ** 2).sum() < 0.5 * ((seen - given) ** 2).sum()
+    with pytest.raises(ValueError, match="no copies"):
+        FewShotImageClassifier(members=("pixels",)).fit(images, labels).nearest(images)

@@ -35,6 +35,7 @@ from widemargin.cli.html import (
 )
 from widemargin.cli.interactive import interactive_parts
 from widemargin.cli.models import SavedModel
+from widemargin.fewshot import FewShotImageClassifier
 from widemargin.inspection import style
 from widemargin.inspection.models import common_theta, generator_of, learned_tangents
 from widemargin.saving import write_atomically
@@ -120,6 +121,7 @@ def build(
         add_relevances(page, model)
         add_tangents(page, model, X, interactive.data["sweeps"] is not None)
         add_alignment(page, model, X, results)
+        add_labelled(page, model, X, results)
         add_training(page, model)
         add_weights(page, model)
     return page
@@ -377,6 +379,35 @@ def add_alignment(page: Page, model: SavedModel, X: Any, results: Evaluation) ->
         "The least sure right answer",
         f"A {results.truth[chosen]} and the model nearest to it, before and after.",
         picture(shown.figure_, "a sample aligned with its nearest model"),
+    )
+
+
+def add_labelled(page: Page, model: SavedModel, X: Any, results: Evaluation) -> None:
+    """Show the least sure answers above the labelled images nearest to them."""
+    estimator = model.estimator
+    if not isinstance(estimator, FewShotImageClassifier) or estimator.shape_ is None:
+        return
+    if estimator.members_ == ("pixels",):
+        return
+    chosen = np.argsort(results.confidence)[:SHOWN]
+    found = estimator.nearest(X[chosen])
+    lines, words = [], []
+    for k in range(0, len(chosen), 6):
+        for images, labels in (
+            (found.seen, results.answers[chosen]),
+            (found.copies, found.labels),
+        ):
+            lines.append(np.abs(images[k : k + 6]))
+            words.append([style.short(str(label), 11) for label in labels[k : k + 6]])
+    size = len(lines), min(6, len(chosen))
+    inches = style.mosaic_inches(*size, lines[0][0], labelled=True, margin=0.1)
+    axes = style.new_axes("a report", inches)
+    style.draw_mosaic(axes, lines, limits=style.most_values(lines), labels=words)
+    page.add(
+        "The least sure answers and the labelled images nearest to them",
+        "Above an image and the answer, below the labelled image that is nearest, in "
+        "the copy that fits best.",
+        picture(axes.figure, "answers above the nearest labelled images"),
     )
 
 

@@ -19,7 +19,7 @@ npj Artificial Intelligence (2025).
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cache, partial
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -98,6 +98,19 @@ class Choice:
     def mistakes(self, codes: NDArray) -> NDArray:
         """Brier scores of the images left out."""
         return brier_scores(np.exp(log_softmax(self.left_out, axis=1)), codes)
+
+
+class Nearest(NamedTuple):
+    """Images beside the copies of labelled images that are nearest to them.
+
+    `rows` and `labels` are those of the labelled images in `fit`. `seen` and `copies`
+    are images with a background of 0, and upright where images are ink.
+    """
+
+    rows: NDArray
+    labels: NDArray
+    seen: NDArray
+    copies: NDArray
 
 
 @parameters
@@ -233,6 +246,7 @@ class FewShotImageClassifier(MarginClassifier):
         self.classes_ = samples.classes
         self.shape_ = shape_of(shape, samples.X.shape[1])
         first, weights = distinct_rows(samples)
+        self._distinct = first
         distinct = samples.take(first)
         _warn_of(distinct, self.shape_)
         looks = look_at(distinct.X, self.shape_)
@@ -388,6 +402,54 @@ class FewShotImageClassifier(MarginClassifier):
             return self.fit(np.concatenate([known.X, rows]), labels, weights)
         finally:
             self.shape, self.class_weight = kept, kept_weights
+
+    def nearest(self, X: ArrayLike) -> Nearest:
+        """Find the labelled image nearest to each image, in its best copy.
+
+        Nearest is by the features of the first member that has any, and among the
+        nearest candidates by the distance of "distortion" where that is a member.
+
+        Parameters
+        ----------
+        X : array-like, as in `fit`
+            Images.
+
+        Returns
+        -------
+        Nearest
+            Tuple of rows and labels of the labelled images, of the images as members
+            see them, and of the copies that match best.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from widemargin import FewShotImageClassifier
+        >>> X, y = load_digits(return_X_y=True)
+        >>> model = FewShotImageClassifier().fit(X[:20], y[:20])
+        >>> model.nearest(X[3:5]).rows
+        array([3, 4])
+        """
+        rows = self._check_predict(X)
+        plain = self._looks.images(rows.astype(self._dtype, copy=False))
+        member = next(
+            (one for one in self._fitted_members.values() if hasattr(one, "view")), None
+        )
+        if member is None:
+            raise ValueError(
+                "members=('pixels',) keeps no copies of images to show; fit with "
+                "'features' or 'distortion' among the members."
+            )
+        with hushed():
+            images, squares = member.view.seen(plain)
+        places = squares.argmin(axis=1)
+        if isinstance(member, Distortion):
+            distances, near = member.near(images, squares)
+            places = near[np.arange(len(near)), distances.argmin(axis=1)]
+        at = self._distinct[places % member.view.n]
+        given = self._given
+        seen = self._looks.as_images(images)
+        copies = self._looks.as_images(member.view.images[places])
+        return Nearest(given.rows[at], given.labels[at], seen, copies)
 
     def suggest(self, X: ArrayLike, n: int = 10) -> NDArray:
         """Return which of some unlabelled images to label next.

@@ -97,6 +97,14 @@ class Looks(NamedTuple):
         images = images.reshape(-1, height, by, width, by, channels).mean(axis=(2, 4))
         return images.reshape(len(X), -1)
 
+    def as_images(self, rows: NDArray) -> NDArray:
+        """Arrays (n, height, width[, channels]); rows where these are no images."""
+        if self.given is None:
+            return rows
+        height, width, channels = self.shape
+        sides = (height, width) if channels == 1 else self.shape
+        return rows.reshape(-1, *sides)
+
     def are_ink(self, images: NDArray) -> bool:
         """Whether images of a background 0 are mostly background, as is the border."""
         if self.given is None or self.shape[2] > 1:

@@ -142,10 +142,10 @@ class Distortion(Bumps):
         squares = view.squares_of(asked)
         groups = np.tile(labels.groups, view.n_versions)
         squares[groups[asked][:, np.newaxis] == groups] = np.inf
-        distances, places = self._near(view.images[asked], squares)
+        distances, places = self.near(view.images[asked], squares)
         self._sharpen(labels, distances, self.codes[places], self.logs[places])
 
-    def _near(self, images: NDArray, squares: NDArray) -> tuple[NDArray, NDArray]:
+    def near(self, images: NDArray, squares: NDArray) -> tuple[NDArray, NDArray]:
         """Distances (q, m) to the references of least `squares`, and their places."""
         m = min(self.n_candidates, squares.shape[1])
         places = np.argpartition(squares, m - 1, axis=1)[:, :m]
@@ -156,7 +156,7 @@ class Distortion(Bumps):
     def log_posteriors(self, plain: NDArray, seen: Seen) -> NDArray:
         """Of queries as they came, or as views have seen them."""
         images, squares = seen(self.view)
-        distances, places = self._near(images, squares)
+        distances, places = self.near(images, squares)
         codes, logs = self.codes[places], self.logs[places]
         return self._logs(distances, codes, logs, self.gamma, self.n_classes)
 
