@@ -29,7 +29,8 @@ PACKAGES = ("metrics", "margins", "tangents", "inspection", "datasets")
 # Results that hold what another call found; their constructors take it as it is.
 RECORDS = {"Alignment", "RepairedSpectrum", "ErrorRejectCurve", "MarginBound",
            "NearestRightWrong", "PerceptronBounds", "MarginLoss",
-           "TangentGenerator"}  # fmt: skip
+           "TangentGenerator", "ClassModelRates", "ErrorBounds", "GroupThresholds",
+           "Rates"}  # fmt: skip
 
 
 def public() -> dict[str, Any]:
