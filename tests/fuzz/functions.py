@@ -213,6 +213,19 @@ def _threshold(rng: Rng, n: int, d: int) -> dict[str, Any]:
     return _rejection(rng, n, d) | held
 
 
+def _grouped(rng: Rng, n: int, d: int) -> dict[str, Any]:
+    return _threshold(rng, n, d) | {"groups": values.labels(rng, n, n_classes=3)}
+
+
+def _mistakes(rng: Rng, n: int, d: int) -> dict[str, Any]:
+    return {"wrong": rng.random(n) < 0.3}
+
+
+def _sets(rng: Rng, n: int, d: int) -> dict[str, Any]:
+    y = rng.integers(0, 3, n)
+    return {"y_true": y, "sets": rng.random((n, 2)) < 0.5, "classes": [0, 1]}
+
+
 DRAWS: dict[str, Callable] = {
     "metrics.tangent_distances": _square,
     "metrics.tangent_alignment": _paired,
@@ -221,6 +234,10 @@ DRAWS: dict[str, Callable] = {
     "margins.geometric_margin": _plane,
     "margins.error_reject_curve": _rejection,
     "margins.reject_threshold": _threshold,
+    "margins.reject_thresholds": _grouped,
+    "margins.common_threshold": _grouped,
+    "margins.error_bounds": _mistakes,
+    "margins.class_model_rates": _sets,
 }
 
 
@@ -370,7 +387,8 @@ ORACLES: dict[str, Callable[[dict, Any], str]] = {
 # Infinity is what they document: no such model, no such bound, nothing answered.
 INFINITE = {"margins.geometric_margin", "margins.directional_margin",
             "margins.relative_margin", "margins.hypothesis_margin",
-            "margins.reject_threshold",
+            "margins.reject_threshold", "margins.reject_thresholds",
+            "margins.common_threshold", "margins.class_model_rates",
             "margins.nearest_right_wrong", "margins.sample_margin"}  # fmt: skip
 
 

@@ -92,3 +92,7 @@ def test_band_is_that_of_fresh_samples():
         inside += (lower <= seen) & (seen <= upper)
     assert (inside >= 0.88 * 400).all()
     assert extremes_band(19, 30, [0.04]) == (0, 0)
+    with pytest.raises(ValueError, match="alphas must be levels"):
+        extremes_band(19, 30, [1.0])
+    with pytest.raises(ValueError, match="n_calibration"):
+        extremes_band(0, 30, [0.5])

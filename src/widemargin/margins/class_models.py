@@ -27,7 +27,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 from scipy.stats import betabinom
 
-from widemargin._core.checks import FloatArray, check_number
+from widemargin._core.checks import (
+    FloatArray,
+    as_floats,
+    check_count,
+    check_number,
+    naming,
+)
 from widemargin._core.decisions import are_alike, as_labels
 
 
@@ -74,7 +80,13 @@ def exact_interval(
     >>> print(f"{lower:.3f} to {upper:.3f}")
     0.887 to 0.984
     """
-    k, n = np.broadcast_arrays(np.asarray(hits), np.asarray(n_samples))
+    with naming("hits and n_samples"):
+        k, n = np.asarray(hits), np.asarray(n_samples)
+    if k.shape != n.shape and 1 not in (k.size, n.size):
+        raise ValueError(
+            f"hits and n_samples must be of one shape; got {k.shape} and {n.shape}."
+        )
+    k, n = np.broadcast_arrays(k, n)
     whole = k.dtype.kind in "iu" and n.dtype.kind in "iu"
     if not whole or (k < 0).any() or (k > n).any():
         raise ValueError(
@@ -187,8 +199,13 @@ def extremes_band(
     (array([ 0, 36]), array([12, 64]))
     """
     rest = (1 - check_number("level", level, above=0, below=1)) / 2
-    k = np.floor(np.asarray(alphas, float) * (n_calibration + 1) + 1e-9)
-    ordinary = betabinom(n_samples, np.maximum(k, 1), n_calibration + 1 - k)
+    known = check_count("n_calibration", n_calibration)
+    fresh = check_count("n_samples", n_samples)
+    levels = as_floats("alphas", alphas).astype(float)
+    if not ((levels > 0) & (levels < 1)).all():
+        raise ValueError("alphas must be levels between 0 and 1, both excluded.")
+    k = np.floor(levels * (known + 1) + 1e-9)
+    ordinary = betabinom(fresh, np.maximum(k, 1), np.maximum(known + 1 - k, 1))
     lower, upper = ordinary.ppf(rest), ordinary.ppf(1 - rest)
     # No sample has a p-value below 1 / (n_calibration + 1).
     lower, upper = (np.where(k < 1, 0, end).astype(int) for end in (lower, upper))

@@ -32,8 +32,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from widemargin._core.checks import FloatArray, check_number, check_same_length
+from widemargin._core.checks import (
+    FloatArray,
+    as_float_vector,
+    check_number,
+    check_same_length,
+)
 from widemargin._core.decisions import as_labels
+from widemargin._core.samples import check_orderable
 from widemargin.margins.rejection import (
     STRICT,
     Counts,
@@ -236,7 +242,8 @@ def _checked(
     y_true: ArrayLike, y_pred: ArrayLike, confidence: ArrayLike, groups: ArrayLike
 ) -> tuple[NDArray, NDArray, NDArray, NDArray]:
     truth, answer = as_labels("y_true", y_true), as_labels("y_pred", y_pred)
-    labels, sure = as_labels("groups", groups), np.asarray(confidence)
+    labels = check_orderable(as_labels("groups", groups), "groups")
+    sure = as_float_vector("confidence", confidence)
     check_same_length(y_true=truth, y_pred=answer, confidence=sure, groups=labels)
     return truth, answer, sure, labels
 

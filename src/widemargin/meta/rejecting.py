@@ -62,7 +62,7 @@ from widemargin._core.confidence import (
 from widemargin._core.decisions import as_labels, class_codes
 from widemargin._core.duplicates import repeated_rows
 from widemargin._core.params import Fraction, check_declared, parameters
-from widemargin._core.samples import check_classes
+from widemargin._core.samples import check_classes, check_orderable
 from widemargin._core.split import hold_out_at_random, hold_out_counts
 from widemargin.margins import common_threshold, reject_thresholds, rejection
 from widemargin.margins.conformal import count_as_strange
@@ -418,7 +418,7 @@ class RejectingClassifier(RefusingClassifier):
                 f"per={self.per!r} and groups={groups if groups is None else '...'}."
             )
         if groups is not None:
-            return as_labels("groups", groups, len(y))
+            return check_orderable(as_labels("groups", groups, len(y)), "groups")
         return y if self.per == "true" else None
 
     def _check_parameters(self) -> None:
