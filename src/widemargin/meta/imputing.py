@@ -14,6 +14,7 @@ and Jordan, "Supervised learning from incomplete data via an EM approach", NIPS 
 Shapes: X (n_samples, n_features).
 """
 
+from dataclasses import KW_ONLY
 from typing import Any, Self
 
 import numpy as np
@@ -23,12 +24,14 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.machine import one_blas_thread
-from widemargin._core.checks import check_count, check_random_state, validate_data
+from widemargin._core.checks import check_random_state, validate_data
+from widemargin._core.params import Counted, check_declared, parameters
 from widemargin._core.samples import check_weights, class_labels
 
 FLOATS = (np.float64, np.float32)
 
 
+@parameters
 class MixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Fill in missing values by their mean given the values that are there.
 
@@ -78,9 +81,9 @@ class MixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     # As of scikit-learn's imputers: what is taken for missing.
     missing_values = np.nan
 
-    def __init__(self, *, max_samples: int = 2000, random_state: Any = 0):
-        self.max_samples = max_samples
-        self.random_state = random_state
+    _: KW_ONLY
+    max_samples: Counted = 2000
+    random_state: Any = 0
 
     def fit(
         self,
@@ -106,7 +109,7 @@ class MixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         from widemargin._compute.missing import learned_factors
 
-        check_count("max_samples", self.max_samples)
+        check_declared(self)
         rng = check_random_state(self.random_state)
         samples = self._checked(X, reset=True)
         check_missing(samples, features=True)
