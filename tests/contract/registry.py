@@ -127,5 +127,7 @@ def each_number(value: Any, path: str, seen: set):
 
 
 # Numbers that may say "none": documented in the docstrings of their estimators.
-MAY_BE_INFINITE = {"threshold_", "class_thresholds_", "error_", "updates",
-                   "margin_upper_bound_", "directional_margin_upper_bound_"}  # fmt: skip
+MAY_BE_INFINITE = {
+    "threshold_", "class_thresholds_", "error_", "updates", "margin_upper_bound_",
+    "directional_margin_upper_bound_",
+}  # fmt: skip
