@@ -317,7 +317,7 @@ def test_a_search_that_found_nothing_yet_claims_no_bound_on_the_margin():
 @pytest.mark.parametrize("n", range(2, 10))
 def test_neighbours_of_any_number_with_tangents_of_their_own(n):
     model = TangentKNeighborsClassifier(
-        n_components=1, tangents=tangents.LearnedTangents(1, local=True)
+        tangents=tangents.LearnedTangents(1, local=True)
     )
     weights = np.arange(12) < n
     model.fit(X.astype(np.float32), y, sample_weight=weights)
@@ -401,8 +401,9 @@ def test_sparse_samples_of_any_size_have_a_kernel(scale):
 
 def test_neighbours_in_float32_of_samples_beyond_it():
     model = TangentKNeighborsClassifier(
-        n_components=1, tangents=tangents.LearnedTangents(1, local=True)
-    ).fit(X.astype(np.float32), y)
+        tangents=tangents.LearnedTangents(1, local=True)
+    )
+    model.fit(X.astype(np.float32), y)
     assert set(model.predict(X * 3e38)) <= {0, 1}
 
 
