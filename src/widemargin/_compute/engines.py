@@ -163,7 +163,7 @@ ENGINES: dict[str, Engine | tuple[Engine, ...]] = {
         2.6,
         lambda rows, factors, walk, rule, show, limits, *rest: (
             limits.most * len(factors) * (1e-8 + 1e-11 * len(walk.v))
-            + 1e-9 * len(factors) ** 2
+            + len(factors) ** 2 * (1e-9 + 1e-10 * len(walk.v))
         ),
     ),
     "class_minima": Engine(

@@ -371,24 +371,23 @@ class HyperplaneClassifier(SoftClassifier):
             return
         asked = np.flatnonzero(leave.asked)
         problems, rows, values = _flat(shifts)
-        found = sp.csr_array(
-            (values, (np.searchsorted(asked, rows), problems)),
-            shape=(len(asked), len(shifts)),
-        )
-        self._calibrate_later(samples.take(asked), found)
+        at = np.searchsorted(asked, rows), problems
+        self._calibrate_later(samples.take(asked), (values, at))
 
     def _left_out_costs(self, samples: Samples, shifts: Any) -> LeftOut:
         """Say what samples cost, each left out of the planes that it helped make.
 
-        `shifts` (n_samples, n_problems) are in closed form what they add to their own
-        margins. Where features are more than samples of a class, others take over that
-        no formula knows of: it is None, and planes are made again.
+        `shifts` are in closed form what they add to their own margins, and where these
+        are among all (n_samples, n_problems). Where features are more than samples of a
+        class, others take over that no formula knows of: it is None, and planes are
+        made again.
         """
         if shifts is None:
             found = self._refitted_costs(samples)
             assert found is not None
             return found
         norms = np.where(self.weight_norm_ > 0.0, self.weight_norm_, np.inf)
+        shifts = sp.csr_array(shifts, shape=(len(samples), len(norms)))
         problems = two_class_problems(len(self.classes_), self._scheme)
         positive = np.array(problems)[:, 0]
         costs = np.empty((len(samples), len(self.classes_)))
