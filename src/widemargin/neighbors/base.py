@@ -125,9 +125,11 @@ class RemembersSamples(MarginClassifier):
         key = "index", place and (str(place), numpy_dtype(X))
 
         def make() -> Any:
-            bundle = self.bundle_.to(None)
-            if place is not None:
-                bundle = self._metric.bundle_like(self.bundle_, X)
+            bundle = (
+                self.bundle_.to(None)
+                if place is None
+                else self._metric.bundle_like(self.bundle_, X)
+            )
             # Another object: what is kept for a bundle must not keep it alive.
             return self._make_index(Bundle(bundle.points, bundle.frames))
 
