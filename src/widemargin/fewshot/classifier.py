@@ -95,9 +95,21 @@ class Choice:
         """Sums (n_asked, K) of log-posteriors."""
         return product_of([member.left_out for member in self.members.values()])
 
-    def mistakes(self, codes: NDArray) -> NDArray:
-        """Brier scores of the images left out."""
-        return brier_scores(np.exp(log_softmax(self.left_out, axis=1)), codes)
+    def said(self, codes: NDArray, weights: NDArray) -> LeftOut:
+        """Say what the classes cost the images left out, before a temperature."""
+        scores = log_softmax(self.left_out, axis=1)
+        costs, answers = margin_costs(scores, label_margins(scores))
+        return LeftOut(costs, answers, codes, weights / weights.mean())
+
+    def mistakes(self, codes: NDArray, weights: NDArray) -> NDArray:
+        """Brier scores of the images left out, at the temperature they tell.
+
+        Before it, products of many members are too sure, and would be the worse for it.
+        """
+        seen = self.said(codes, weights)
+        temperature, lead = fit_temperature(seen)
+        P = softmax_of_costs(seen.costs, temperature, seen.answers, lead)
+        return brier_scores(P, codes)
 
 
 class Nearest(NamedTuple):
@@ -305,7 +317,8 @@ class FewShotImageClassifier(MarginClassifier):
         told = len(labels.asked) > 0
         if looks.given is None:
             ink = False
-        both = self.ink == "auto" and told and looks.given is not None and not turned
+        grey = looks.given is not None and looks.given[2] == 1
+        both = self.ink == "auto" and told and grey and not turned
         make = _Members(self, looks, images, labels, copies)
         found = []
         for upright in (ink, not ink) if both else (ink,):
@@ -345,15 +358,14 @@ class FewShotImageClassifier(MarginClassifier):
             def mistakes(choice: Choice) -> NDArray:
                 # And one image more that only the usual product answers: a few images
                 # prove nothing.
-                return np.append(choice.mistakes(codes), choice is not choices[0])
+                spared = choice is not choices[0]
+                return np.append(choice.mistakes(codes, weights), spared)
 
             chosen = select(
                 choices, mistakes, np.append(weights, weights.mean()),
                 deviations=CLEARLY, by_size=False,
             )  # fmt: skip
-            scores = log_softmax(chosen.left_out, axis=1)
-            costs, answers = margin_costs(scores, label_margins(scores))
-            seen = LeftOut(costs, answers, codes, weights / weights.mean())
+            seen = chosen.said(codes, weights)
             self.temperature_, self._lead = fit_temperature(seen)
         self.ink_ = chosen.ink
         self.members_ = tuple(chosen.members)
