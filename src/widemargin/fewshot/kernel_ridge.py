@@ -106,4 +106,7 @@ def squared_distances(X: NDArray, Y: NDArray) -> NDArray:
     squares *= -2
     squares += of_x[:, np.newaxis]
     squares += of_y
-    return np.maximum(squares, 0, out=squares)
+    # What is rounding is 0: its root would be a distance, and another in each batch.
+    least = 64 * float(np.finfo(squares.dtype).eps) * of_x[:, np.newaxis]
+    squares[squares < least] = 0
+    return squares
