@@ -144,7 +144,7 @@ WORK = {
     "densities": lambda: (
         TangentDensityClassifier(1.0, tangents=TANGENTS)
         .fit(X[:300], y[:300])
-        .decision_function(X[300:900])
+        .decision_function(X[300:])
     ),
     "kernel": lambda: (
         TangentSVC(tangents=TANGENTS).fit(X[:200], y[:200]).decision_function(X[200:])

@@ -119,7 +119,7 @@ def test_every_model_of_images(name, command, digits_npz, read_page):
     assert ("What the model knows" in sections) == (prototypes and name != "kernellvq")
     assert ("What counts" in sections) == (name == "gmlvq")
     varies = name in ("hss", "tvq", "tdneuron") or MODELS[name].tangents == "inputs"
-    assert ("What may vary" in sections) == varies
+    assert ("Tangents" in sections) == varies
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
@@ -134,7 +134,7 @@ def test_every_model_of_a_table(name, command, iris, iris_rows, read_page):
     assert ("<h2>What counts</h2>" in page) == (name == "gmlvq")
     # Rows of a table have no tangents but those that a model learned of them.
     if MODELS[name].tangents == "inputs":
-        assert "<h2>What may vary</h2>" not in page
+        assert "<h2>Tangents</h2>" not in page
     X = np.array([row[:4] for row in iris_rows[1]], float)
     y = np.array([row[4] for row in iris_rows[1]])
     saved = models.load(iris.with_name("model.skops")).pipeline

@@ -83,7 +83,9 @@ REFUSED = {
     "LearnedTangents are not affine": lambda: tvq(
         sides="both", tangents=LearnedTangents(2, per_class=True)
     ),
-    "Foreign are not affine": lambda: tvq(sides="both", tangents=Foreign()),
+    "Foreign are not affine": lambda: tvq(
+        sides="both", tangents=Foreign(), spring=1e-5
+    ),
     "kernel='poly' cannot; use": lambda: wm.MaxMarginClassifier(
         kernel="poly", multiclass="ovo"
     ),

@@ -103,7 +103,9 @@ def test_without_delta():
 
 
 def test_groups_are_routed_in_cross_validation():
-    model = RejectingClassifier(KNeighborsClassifier(), max_error=0.2, per="group")
+    model = RejectingClassifier(
+        KNeighborsClassifier(), max_error=0.2, per="group", random_state=0
+    )
     with sklearn.config_context(enable_metadata_routing=True):
         model.set_fit_request(groups=True)
         found = cross_validate(

@@ -207,7 +207,7 @@ class FewShotImageClassifier(MarginClassifier):
     >>> X, y = load_digits(return_X_y=True)
     >>> few = np.concatenate([np.flatnonzero(y == digit)[:5] for digit in range(10)])
     >>> model = FewShotImageClassifier().fit(X[few], y[few])
-    >>> model.score(X[500:700], y[500:700]) > 0.9
+    >>> model.score(X[1000:], y[1000:]) > 0.85
     True
     """
 

@@ -72,6 +72,7 @@ from widemargin._core.arrays import (
 )
 from widemargin._core.checks import (
     as_matrix,
+    check_count,
     check_flag,
     check_number,
     check_option,
@@ -177,6 +178,7 @@ class TangentMetric:
         if self.sides == "midpoint":
             require_generator(tangents)
         unit = check_number("unit", self.unit, above=0)
+        _ = self._asked
         return replace(self, tangents=tangents, spring=spring, unit=unit)
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
@@ -230,6 +232,12 @@ class TangentMetric:
     @property
     def _sides(self) -> str:
         return check_option("sides", self.sides, SIDES)
+
+    @property
+    def _asked(self) -> int | None:
+        if self.pass_size is None:
+            return None
+        return check_count("pass_size", self.pass_size, low=0)
 
     def bundle(
         self,
@@ -370,7 +378,7 @@ class TangentMetric:
             sides, spring = on_a_shared_frame(sides, spring)
         options = {
             "squared": squared, "symmetric": symmetric, "n_jobs": n_jobs,
-            "references": prepared, "pass_size": self.pass_size,
+            "references": prepared, "pass_size": self._asked,
         }  # fmt: skip
         return all_pairs(x.points, x.frames, y.points, y.frames, sides, spring, options)
 

@@ -60,7 +60,8 @@ from widemargin.tangents.generator import tangents_meant
 
 # What the data choose from, and how: some of the samples, thirds of them left out. A
 # kernel adds up many distances, so that it may be stiffer than the nearest of them.
-PENALTIES, SPRINGS = (10.0, 1.0), (0.3, 1e-5, 1e30)
+# Where too few samples are there to leave some out, changes are as free as was said.
+PENALTIES, SPRINGS, FREE = (10.0, 1.0), (0.3, 1e-5, 1e30), 1e-5
 LEAST, TRIED_ON, FOLDS = 9, 800, 3
 # Eigenvalues of the landmarks' Gram matrix below this share of the largest are noise.
 _EIGENVALUE_RTOL = 1e-7
@@ -375,7 +376,7 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
         few = len(rows) < LEAST or len(np.unique(codes[rows])) < 2
         folds = folds_of_classes(codes[rows], FOLDS)
         if len(candidates) == 1 or few or not folds:
-            return candidates[0]
+            return Cs[0], FREE if FREE in springs else springs[0]
         trials = [np.isin(np.arange(len(rows)), part) for part in folds]
         grams = {}
         for spring in springs:
