@@ -198,8 +198,8 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
         symmetric, so the kernel is replaced by (k(x, x') + k(x', x)) / 2.
     spring : float or "auto", default="auto"
         Price of moving along the tangents. "auto" is 0.3, unless 1e-5 or 1e30 (no
-        tangents) has a clearly lower validation error. With ``sides="both"`` try 0.1
-        to 0.2.
+        tangents) has a clearly lower validation error; 1e-5 for fewer than nine
+        samples. With ``sides="both"`` try 0.1 to 0.2.
     multiclass : {"ovo", "ddag"}, default="ovo"
         Combination of the pairs of classes: by votes, or by a directed acyclic graph.
     psd_correction : {"auto", "none", "clip", "flip", "shift"}, default="auto"
