@@ -395,8 +395,8 @@ def row_tvq(bench):
     """TVQ 15×1 two-sided, 150 passes."""
     model = TVQClassifier(
         1, 15, sides="both", tangents=ImageTangents(SHAPE, sigma=SIGMA), init="mean",
-        max_iter=150, tol=0, n_iter_no_change=10**6, theta=0.5, random_state=0,
-        n_jobs=-1,
+        spring=SPRING, max_iter=150, tol=0, n_iter_no_change=10**6, theta=0.5,
+        random_state=0, n_jobs=-1,
     )  # fmt: skip
     if bench.tiny:
         model.set_params(max_iter=4)

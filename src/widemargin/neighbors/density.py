@@ -73,6 +73,8 @@ RELATIVE_GAMMAS = np.geomspace(0.5, 256, 19)
 BEYOND, WIDER, CLEARLY = 8, 5, 1e-3
 # What classes that are out of the question are behind, in single precision.
 FARTHEST = 1e38
+# Distances that are held at once where a width is chosen.
+HELD = 2**30
 
 
 @parameters
@@ -275,9 +277,9 @@ class KernelDensities(RemembersSamples):
             left_out = left_out[np.sort(some)]
 
         index, known = self._index_at(samples.X), groups[self._origin]
-        chunks = [
-            left_out[s] for s in batched_slices(len(left_out), index.max_queries())
-        ]
+        # All distances of a chunk are held, whatever the index spares of answers.
+        at_once = max(1, min(index.max_queries(), HELD // len(known)))
+        chunks = [left_out[s] for s in batched_slices(len(left_out), at_once)]
 
         def measured(asked):
             """Yield what the index measures for every version of some samples."""

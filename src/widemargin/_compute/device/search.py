@@ -65,6 +65,8 @@ from widemargin._compute.formulas import on_a_shared_frame, worth_a_bound
 from widemargin._compute.nearest import product_error, rivals_of
 
 SEEDS = 8
+# Distances that are held at once.
+PAIRS = 2**30
 # The largest matrix whose eigenvectors are worth their time.
 MAX_AXES = 4096
 # One in so many references gives the radius for all; so many are needed per seed.
@@ -277,9 +279,13 @@ class DeviceSearch:
         self._sides: dict[int, Side] = {}
 
     def max_queries(self) -> int:
-        """How many queries to ask about at once: as many as keep the device busy."""
+        """How many queries to ask about at once: as many as keep the device busy.
+
+        Without bounds all distances are held; with them, lists that cut themselves.
+        """
         n, height, d = self.ends.rows.shape
-        return max(1, min(2**28 // (height * d), 2**30 // n))
+        most = 2**28 // (height * d)
+        return max(1, min(most, PAIRS // n) if self.axes is None else most)
 
     def query(
         self, queries: Any, n_neighbors: int, n_jobs: int | None = None
