@@ -216,8 +216,6 @@ def waived(estimator) -> dict[str, str]:
             | wm.InvariantHyperplaneSVC()
         ):
             weights = SOLVER
-        case wm.MarginReweightingClassifier():
-            weights = None if estimator.validation_fraction is None else SPLIT
         case wm.ConformalClassifier():
             weights = SPLIT
             others["check_classifiers_classes"] = REFUSED

@@ -70,3 +70,8 @@ def test_equal_samples_are_left_out_together_and_enough_is_enough():
     for rows in folds:
         assert np.isin(groups, groups[rows]).sum() == len(rows)
     assert len(folds_of_classes(codes, 4, enough=50)) == 2
+
+
+def test_copies_are_not_counted_twice_towards_enough():
+    codes, groups = np.repeat([0, 1], 60), np.arange(120) // 3
+    assert len(folds_of_classes(codes, 4, enough=20, groups=groups)) == 2

@@ -78,6 +78,9 @@ def test_zero_weights_keep_rows_and_columns_together():
     np.testing.assert_allclose(
         dropped.decision_function(K), removed.decision_function(K[:, kept]), atol=1e-8
     )
+    np.testing.assert_allclose(
+        dropped.predict_proba(K), removed.predict_proba(K[:, kept]), atol=1e-8
+    )
 
 
 def test_weights_are_exact():

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
+from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from widemargin._core import decisions
@@ -340,6 +341,8 @@ class SoftClassifier(MarginClassifier):
         """Return rows to leave out together where samples are few, else nothing."""
         if hasattr(self, "_is_part"):
             return []
+        if get_tags(self).input_tags.pairwise:
+            samples = samples.with_own_columns()
         n_classes = len(np.unique(samples.codes))
         many = self._many * max(samples.X.shape[1], n_references / n_classes)
         return left_out_folds(samples, many)

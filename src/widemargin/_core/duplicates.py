@@ -76,23 +76,49 @@ def equal_by_chance(rows: NDArray) -> bool:
     return True
 
 
-def groups_of_copies(X: Any, y: NDArray) -> NDArray:
+def groups_by_value(X: Any, y: NDArray) -> NDArray:
     """Return one number for samples that are equal, as chance does not make them.
 
-    Each has its own in what is no plain array, or has so few values that equal rows are
-    usual.
+    Numbers are in an order of values alone: they do not depend on where samples stand,
+    or how often. Each sample has the number of its row in what is neither an array of
+    numbers nor sparse, and where equal rows are usual.
     """
-    alone = np.arange(len(y))
+    alone, codes = np.arange(len(y)), np.unique(y, return_inverse=True)[1]
+    if sp.issparse(X):
+        groups = sparse_groups(X)
+        return alone if _in_two_classes(groups, codes) else groups
     try:
         rows = np.asarray(X)
     except (TypeError, ValueError):
         return alone
     if rows.ndim != 2 or rows.dtype.kind not in "biuf" or len(rows) != len(y):
         return alone
-    groups = duplicate_groups(rows.astype(float), np.unique(y, return_inverse=True)[1])
-    if len(np.unique(groups)) == len(y):
-        return alone
+    groups = duplicate_groups(rows.astype(float), codes)
+    if int(groups.max()) + 1 == len(y):
+        return groups
     return alone if equal_by_chance(rows) else groups
+
+
+def groups_of_copies(X: Any, y: NDArray) -> NDArray:
+    """Return `groups_by_value`, or numbers of rows where no sample has a copy."""
+    groups = groups_by_value(X, y)
+    return groups if int(groups.max()) + 1 < len(y) else np.arange(len(y))
+
+
+def sparse_groups(X: Any) -> NDArray:
+    """Return one number for equal rows of a sparse matrix, in an order of values."""
+    keys = np.asarray(X @ direction(X.shape[1]))
+    order = np.argsort(keys)
+    fresh = np.diff(keys[order]) > 1e-15 * X.shape[1] * largest_of(X)
+    groups = np.empty(len(keys), int)
+    groups[order] = np.cumsum(np.concatenate([[0], fresh]))
+    return groups
+
+
+def _in_two_classes(groups: NDArray, codes: NDArray) -> bool:
+    """Whether equal rows have different classes: then they are no copies."""
+    pairs = np.unique(groups * (codes.max() + 1) + codes)
+    return len(pairs) > int(groups.max()) + 1
 
 
 def repeated_rows(X: Any, y: NDArray) -> NDArray:
@@ -115,18 +141,15 @@ def observation_groups(X: Any, codes: NDArray) -> NDArray | None:
     if len(codes) == 0:
         return None
     if sp.issparse(X):
-        keys = np.asarray(X @ direction(X.shape[1]))
-        order = np.argsort(keys)
-        fresh = np.diff(keys[order]) > 1e-15 * X.shape[1] * largest_of(X)
-        groups = np.empty(len(keys), int)
-        groups[order] = np.cumsum(np.concatenate([[0], fresh]))
+        groups = sparse_groups(X)
     else:
         groups = duplicate_groups(X, np.zeros(len(X), int))
     n_groups = int(groups.max()) + 1
     if n_groups == len(codes):
         return None
     # Rows that are in two classes are no copies, and neither are others then.
-    pairs = np.unique(groups * (codes.max() + 1) + codes)
-    if len(pairs) > n_groups or (not sp.issparse(X) and equal_by_chance(X)):
+    if _in_two_classes(groups, codes):
+        return None
+    if not sp.issparse(X) and equal_by_chance(X):
         return None
     return groups

@@ -137,6 +137,15 @@ class Samples:
         """(2, d) smallest and largest value of every feature."""
         return self._limits
 
+    def with_own_columns(self) -> "Samples":
+        """Return the samples of a square matrix with no columns of other samples.
+
+        Kernel values or distances to samples of weight zero must decide nothing.
+        """
+        if len(self) == self.X.shape[1]:
+            return self
+        return replace(self, X=self.X[:, self.rows])
+
     def take(self, rows: NDArray | slice) -> "Samples":
         """Return the samples of `rows`."""
         return Samples(

@@ -93,14 +93,13 @@ def folds_of_classes(
 
     Folds are as equal as they can be, class by class. There are as many as it takes to
     leave out `enough` samples. A class of one sample is in none; equal samples, those
-    of one class with one number in `groups`, are in the same.
+    of one class with one number in `groups`, are in the same and count as one.
 
     >>> [len(rows) for rows in folds_of_classes(np.repeat([0, 1, 2], [6, 3, 1]), 3)]
     [3, 3, 3]
     """
-    n = len(codes)
     _, first, of = np.unique(
-        np.arange(n) if groups is None else groups,
+        np.arange(len(codes)) if groups is None else groups,
         return_index=True,
         return_inverse=True,
     )
@@ -112,5 +111,5 @@ def folds_of_classes(
     fold = np.full(len(own), -1)
     fold[shuffled] = np.arange(len(shuffled)) % n_folds
     rows = [np.flatnonzero(fold[of] == k) for k in range(n_folds)]
-    wanted = min(n_folds, -(-n_folds * enough // n))
+    wanted = min(n_folds, -(-n_folds * enough // len(own)))
     return [part for part in rows if len(part)][: int(wanted)]

@@ -46,7 +46,7 @@ from widemargin._core.confidence import (
     margin_unit_of,
     margins_of,
 )
-from widemargin._core.duplicates import groups_of_copies
+from widemargin._core.duplicates import groups_by_value, groups_of_copies
 from widemargin._core.left_out import ENOUGH, FOLDS
 from widemargin._core.params import (
     Counted,
@@ -380,9 +380,10 @@ class MarginReweightingClassifier(WrappingClassifier, SoftClassifier):
             self._calibrate(self._said_by(self.estimator_, *given))
             return
         codes = np.searchsorted(self.classes_, data.y)
-        n_folds = max(FOLDS, len(codes) // ENOUGH)
-        copies = groups_of_copies(data.X, codes)
-        parts = folds_of_classes(codes, n_folds, ENOUGH, copies)
+        # A sample of weight 2 and one given twice have the same folds.
+        groups = groups_by_value(data.X, codes)
+        n_folds = max(FOLDS, len(np.unique(groups)) // ENOUGH)
+        parts = folds_of_classes(codes, n_folds, ENOUGH, groups)
         if parts:
             self._calibrate(joined([self._said_without(rows, data) for rows in parts]))
         else:

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
 from widemargin._compute.machine import held_threads
@@ -639,7 +640,11 @@ class TrainedPrototypes(PrototypeClassifier):
         if not self._grows:
             return None
         codes = samples.codes
-        groups = None if self._exact_weights else duplicate_groups(samples.X, codes)
+        groups = None
+        if not self._exact_weights:
+            pairwise = get_tags(self).input_tags.pairwise
+            own = samples.with_own_columns() if pairwise else samples
+            groups = duplicate_groups(own.X, codes)
         folds, trials = folds_of_classes(codes, FOLDS, groups=groups), []
         if not folds or len(np.unique(codes)) < 2:
             return None
