@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 
-from widemargin._compute import engines, nearest
+from widemargin._compute import engines, nearest, sequential
 from widemargin._compute.patterns import (
     DYNAMIC,
     FIXED_LENGTH,
@@ -24,7 +24,7 @@ from widemargin._compute.patterns import (
 )
 from widemargin.linear.active_set import solve_working_set
 from widemargin.linear.patterns import reflect
-from widemargin.linear.sweeps import sweep
+from widemargin.linear.sweeps import shuffle, sweep
 from widemargin.linear.walks import start_walk
 from widemargin.prototypes import (
     GLVQClassifier,
@@ -64,8 +64,8 @@ def working_set():
     return signs[:, None] * X, signs, start, 0.0, -1.0, 10.0, 1e-9
 
 
-def swept(rule, sparse=False, cycle=True):
-    """Sweep over patterns in their order; return the status and where that led."""
+def swept(rule, sparse=False, cycle=True, mix=False):
+    """Sweep over patterns, `mix` draws orders; return the status and where that led."""
     signs = np.where(np.arange(30) % 2, 1.0, -1.0)
     X = RNG.standard_normal((30, 5)) + signs[:, None]
     start, diag = np.where(np.arange(30) < 3, 0.5, 0.0), np.full(30, 0.3)
@@ -73,14 +73,15 @@ def swept(rule, sparse=False, cycle=True):
     factors = RNG.uniform(0.5, 1.5, 30)
 
     repeat = cycle and rule.kind in (FREE_LENGTH, DYNAMIC) and not rule.shaped
-    order = Order(np.arange(30), np.array([7], np.uint64), repeat, cycle, False)
+    order = Order(np.arange(30), np.array([7], np.uint64), repeat, cycle, mix)
     walk, limits = start_walk(patterns, start), Limits(6, 300.0, 31, 6)
 
-    def run(rows, factors, walk, *rest):
+    def run(rows, factors, walk, rule, show, limits):
         trace = Trace(np.zeros(40, np.int64), np.zeros(40))
-        walk = walk.copy()
-        end = sweep(rows, factors, walk, *rest, trace)
-        return *end, *walk, *trace
+        walk, order, seed = walk.copy(), show.order.copy(), show.seed.copy()
+        show = show._replace(order=order, seed=seed)
+        end = sweep(rows, factors, walk, rule, show, limits, trace)
+        return *end, *walk, *trace, order, seed
 
     return run, (patterns.rows, factors, walk, rule, order, limits)
 
@@ -189,15 +190,26 @@ def test_an_engine_does_what_its_formula_does(name, dtype):
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("cycle", [False, True])
+@pytest.mark.parametrize("mix", [False, True])
 @pytest.mark.parametrize("rule", RULES)
-def test_few_patterns_are_swept_over_as_many_are(rule, cycle, sparse):
-    run, given = swept(RULES[rule], sparse, cycle)
+def test_few_patterns_are_swept_over_as_many_are(rule, mix, cycle, sparse):
+    run, given = swept(RULES[rule], sparse, cycle, mix)
     found = []
     for choice in ("engines", "formulas"):
         with engines.chosen(choice):
             found.append(as_arrays(run(*given)))
     for a, b in zip(*found, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 5, 64, 65, 66, 300])
+def test_few_patterns_are_shown_in_the_order_of_many(n):
+    orders, seeds = np.tile(np.arange(n), (2, 1)), np.full((2, 1), 2**63 + 11, "u8")
+    for _ in range(3):
+        sequential.shuffle(orders[0], n, seeds[0])
+        shuffle(orders[1], seeds[1])
+        np.testing.assert_array_equal(*orders)
+        np.testing.assert_array_equal(*seeds)
 
 
 def test_every_engine_has_an_example():

@@ -397,17 +397,22 @@ def test_partial_fit_learns_and_bounds():
     X, signs = make_blobs(200, centers=2, random_state=0, cluster_std=0.4)
     signs = np.where(signs == 1, 1.0, -1.0)
     model = MaxMarginClassifier(
-        "dynamic", C=np.inf, intercept_scaling=2.0, tol=0.1, random_state=0
+        "dynamic", C=np.inf, intercept_scaling=2.0, tol=0.3, random_state=0
     )
-    for _ in range(30):
+    before, after = -1, 0
+    # The rule ends: a pass that adds nothing proves the margin, in any order.
+    for _ in range(100):
         for part in np.array_split(np.arange(200), 4):
             model.partial_fit(X[part], signs[part], classes=[-1.0, 1.0])
+        before, after = after, model.n_updates_
+        if before == after:
+            break
+    assert before == after
     gamma_d, _ = best_direction(augmented(X, signs, 2.0))
     w, b = model.coef_[0], model.intercept_[0]
     assert model.margin_upper_bound_ >= gamma_d * (1 - 1e-9)
-    assert (
-        directional_margin(X, w, b, signs, intercept_scaling=2.0).min() > 0.7 * gamma_d
-    )
+    margins = directional_margin(X, w, b, signs, intercept_scaling=2.0)
+    assert margins.min() > 0.7 * gamma_d * (1 - 1e-9)
     with pytest.raises(AttributeError, match="partial_fit"):
         MaxMarginClassifier("dual").partial_fit(X, signs)
     with pytest.raises(ValueError, match="classes"):

@@ -7,7 +7,7 @@ pair, have the same bits alone and among others.
 Shapes: tangents (n, l, d); a block of pairs (n_x, n_y); pairs (m,).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ SINGULAR = 1e-12
 AMPLIFIED = 8.0
 # Numbers of the pairs that are measured at once.
 PAIR_NUMBERS = 2**18
+# Pairs of a block at once: what a formula makes on its way stays small, and near.
+BLOCK_PAIRS = 2**14
 
 
 def fits_squares(largest: float) -> bool:
@@ -83,6 +85,11 @@ def _or_one(values: NDArray, least: float = 0.0) -> NDArray:
     return np.where(values > least, values, 1.0)
 
 
+def _rows_at_once(out: NDArray) -> Iterable[slice]:
+    """Rows of a block whose pairs are computed together."""
+    return batched_slices(len(out), max(1, BLOCK_PAIRS // max(1, out.shape[1])))
+
+
 # What overflows says nothing, and is computed again, or not resolved.
 @np.errstate(over="ignore", invalid="ignore")
 def one_sided(
@@ -94,16 +101,19 @@ def one_sided(
     n, l_x = x_coefficients.shape
     l_y, n_y = y_coefficients.shape
     real = out.dtype.type
-    G = products.reshape(n, 1 + l_y, n_y)
-    scale = x_norms[:, None] + y_norms
-    d2 = scale - real(2) * G[:, 0]
     shrink = real(share / (1.0 + spring))
-    for s in range(l_y):
-        d2 -= shrink * (G[:, 1 + s] - y_coefficients[s]) ** 2
-    a = x_coefficients[:, :, None] - x_products.reshape(n, l_x, n_y)
-    for q in range(l_x):
-        d2 -= shrink * a[:, q] ** 2
-    return _marked(d2, scale, tau, lower, out)
+    of_y = products.reshape(n, 1 + l_y, n_y)
+    of_x, suspects = x_products.reshape(n, l_x, n_y), 0
+    for rows in _rows_at_once(out):
+        G, own = of_y[rows], of_x[rows]
+        scale = x_norms[rows, None] + y_norms
+        d2 = scale - real(2) * G[:, 0]
+        for s in range(l_y):
+            d2 -= shrink * (G[:, 1 + s] - y_coefficients[s]) ** 2
+        for q in range(l_x):
+            d2 -= shrink * (x_coefficients[rows, q, None] - own[:, q]) ** 2
+        suspects += _marked(d2, scale, tau, lower, out[rows])
+    return suspects
 
 
 def _marked(d2: NDArray, scale: NDArray, tau: float, lower: bool, out: NDArray) -> int:
@@ -125,9 +135,25 @@ def two_sided(
 ) -> int:  # fmt: skip
     """As the kernel of :mod:`widemargin._compute.tangent_elimination`."""
     l_x, (l_y, n_y) = x_coefficients.shape[1], y_coefficients.shape
+    G = products.reshape(len(out), 1 + l_x, 1 + l_y, n_y)
+    return sum(
+        _two_sided_rows(
+            G[rows], x_norms[rows], x_coefficients[rows], y_norms, y_coefficients,
+            spring, tau, floor, clear, lower, out[rows],
+        )
+        for rows in _rows_at_once(out)
+    )  # fmt: skip
+
+
+def _two_sided_rows(
+    G: NDArray, x_norms: NDArray, x_coefficients: NDArray, y_norms: NDArray,
+    y_coefficients: NDArray, spring: float, tau: float, floor: float, clear: float,
+    lower: bool, out: NDArray,
+) -> int:  # fmt: skip
+    """Measure the pairs of some rows of a block; G is (n, 1 + l_x, 1 + l_y, n_y)."""
+    l_y = len(y_coefficients)
     real = out.dtype.type
     stiffness, shrink = real(1.0 + spring), real(1.0 / (1.0 + spring))
-    G = products.reshape(len(out), 1 + l_x, 1 + l_y, n_y)
     lengths = x_norms[:, None] + y_norms
     d2 = lengths - real(2) * G[:, 0, 0]
     a = x_coefficients[:, :, None] - G[:, 1:, 0]

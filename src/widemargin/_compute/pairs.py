@@ -400,6 +400,5 @@ def _write(target, rows, columns, tile, symmetric):
         upper = np.arange(rows.start, rows.stop)[:, None] <= np.arange(
             columns.start, columns.stop
         )
-        i, j = np.nonzero(upper)
-        target[rows.start + i, columns.start + j] = tile[i, j]
-        target[columns.start + j, rows.start + i] = tile[i, j]
+        np.copyto(target[rows, columns], tile, where=upper)
+        np.copyto(target[columns, rows], tile.T, where=upper.T)

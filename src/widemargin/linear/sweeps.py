@@ -11,6 +11,7 @@ as in :mod:`widemargin._compute.patterns`; K (n, n); s (n,).
 """
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -138,7 +139,8 @@ class _Sweeper:
             r = (s * mass - (1.0 - rule.eps) * q) / (rule.eps * n)
             times = (-p + math.sqrt(max(p * p - 4.0 * r, 0.0))) / (2.0 * step)
         most = math.floor(1.0 + SHARE * float(self.sums[UPDATES]))
-        return max(1.0, min(math.floor(times) + 1.0, most))
+        # Not `math.floor`: overflow of a square is infinite, and no error.
+        return max(1.0, min(float(np.floor(times)) + 1.0, most))
 
     def add(self, k: int, repeat: bool, trace: Trace) -> None:
         """Add pattern k to the vector."""
@@ -179,16 +181,43 @@ class _Sweeper:
         return added
 
 
-def _shuffle(order: NDArray, seed: NDArray) -> None:
-    """Permute at random, in place; the seed goes on as that of the kernels does."""
-    x = int(seed[0])
-    x ^= x >> 12
-    x ^= x << 25 & 0xFFFFFFFFFFFFFFFF
-    seed[0] = x ^ x >> 27
-    order[:] = np.random.RandomState(x & 0xFFFFFFFF).permutation(order)
+@lru_cache
+def _jumps(n: int) -> NDArray:
+    """Return the states 1, ..., n steps after each single bit, (64, n).
+
+    A step of xorshift64* is linear in the bits: the states of a seed are those of its
+    bits, added without carry.
+    """
+    x = np.uint64(1) << np.arange(64, dtype=np.uint64)
+    states = np.empty((64, n), np.uint64)
+    for i in range(n):
+        x = x ^ x >> np.uint64(12)
+        x ^= x << np.uint64(25)
+        x ^= x >> np.uint64(27)
+        states[:, i] = x
+    return states
 
 
+def shuffle(order: NDArray, seed: NDArray) -> None:
+    """Permute as the kernel does, in place: both see samples in the same order."""
+    n = len(order)
+    if n < 2:
+        return
+    bits = np.flatnonzero(seed[0] >> np.arange(64, dtype=np.uint64) & np.uint64(1))
+    # Sizes differ from pair to pair: few tables serve all.
+    steps = _jumps(1 << (n - 2).bit_length())[bits, : n - 1]
+    states = np.bitwise_xor.reduce(steps, axis=0)
+    draws = states * np.uint64(2685821657736338717) >> np.uint64(11)
+    places = (draws % np.arange(n, 1, -1, dtype=np.uint64)).tolist()
+    shown = order.tolist()
+    for i, j in zip(range(n - 1, 0, -1), places, strict=True):
+        shown[i], shown[j] = shown[j], shown[i]
+    order[:], seed[0] = shown, states[-1]
+
+
+# What leaves the numbers is refused where planes are stored.
 @formula
+@np.errstate(over="ignore", invalid="ignore")
 def sweep(
     rows: Rows,
     factors: NDArray,
@@ -220,7 +249,7 @@ def sweep(
     sweeps, idle, fewest = 0, 0, limits.fewest
     while sweeps < limits.sweeps:
         if show.mix:
-            _shuffle(show.order, show.seed)
+            shuffle(show.order, show.seed)
         if sums[UPDATES] >= limits.updates:
             return OUT_OF_UPDATES, sweeps, fewest, idle
         added = one.show(show.order, ends, show.repeat, trace)
