@@ -329,8 +329,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
         self._check_parameters()
         samples, dtype = self._check_samples(X, y, sample_weight)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        leave = self._leave_out(samples, few=self.kernel != "linear")
         field = self._field(samples, _num_samples(y), seed)
+        leave = self._leave_out(samples, few=self.kernel != "linear")
         pairs = self._set_classes(samples.classes, samples.X)
         if self.kernel != "linear":
             self._unit = 1.0
