@@ -86,6 +86,10 @@ class TestPValue:
         assert cross_conformal_level(0.05, 40, 40) == 0.1
 
 
+def test_a_level_without_a_finite_inverse_takes_more_samples_than_there_are():
+    assert samples_for_alpha(5e-324) >= 10**18
+
+
 def test_sets_hold_the_right_class_and_strangers_none(model):
     p = model.p_values(X[TEST])
     codes = y[TEST]

@@ -26,6 +26,7 @@ Ramdas, R. Tibshirani, Predictive inference with the jackknife+, 2021. Shapes:
 calibration (n,), scores any, p-values that of the scores.
 """
 
+import sys
 from math import ceil
 
 import numpy as np
@@ -134,7 +135,8 @@ def samples_for_alpha(alpha: float) -> int:
     19
     """
     alpha = check_number("alpha", alpha, above=0, below=1)
-    return max(1, ceil(1 / alpha - 1 - 1e-9))
+    # The inverse of the smallest floats is infinite.
+    return max(1, ceil(min(1 / alpha - 1 - 1e-9, float(sys.maxsize))))
 
 
 def cross_conformal_level(alpha: float, n_samples: int, n_folds: int) -> float:
