@@ -375,7 +375,7 @@ class ConformalClassifier(RefusingClassifier):
         if not len(few):
             return
         listed = ", ".join(
-            f"{self.classes_[c].item()!r} ({counts[c]})" for c in few[:10]
+            f"{self.classes_.tolist()[c]!r} ({counts[c]})" for c in few[:10]
         )
         least = int(counts[few].min())
         reached = f"{round_up(smallest_alpha(least))} is the smallest that they allow"
@@ -467,7 +467,7 @@ class ConformalClassifier(RefusingClassifier):
             few = int(self.n_calibration_.argmin())
             raise ValueError(
                 f"alpha={alpha:g} cannot be reached: class "
-                f"{self.classes_[few].item()!r} has {self.n_calibration_[few]} "
+                f"{self.classes_.tolist()[few]!r} has {self.n_calibration_[few]} "
                 f"calibration samples, which reach {round_up(self.smallest_alpha_)} at "
                 f"least; {samples_for_alpha(alpha)} of each class would do."
             )

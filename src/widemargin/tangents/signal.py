@@ -39,7 +39,7 @@ from widemargin._core.checks import check_count, check_flag, check_number
 from widemargin._core.params import (
     Count,
     Counted,
-    Positive,
+    Number,
     check_declared,
     parameters,
 )
@@ -238,7 +238,7 @@ class SignalStretch(ArrayDispatchMixin, BaseEstimator):
     array([[1. , 1.5, 2. , 2.5, 3. ]])
     """
 
-    factor: Positive = 1.1
+    factor: Annotated[float, Number(at_least=1e-6, at_most=1e6)] = 1.1
     n_channels: Counted = 1
 
     def __call__(self, X: ArrayLike) -> NDArray:

@@ -126,6 +126,11 @@ class SpectrumTangents(TangentGenerator):
 
     def _names(self) -> tuple[str, ...]:
         given = self.directions
+        if not isinstance(given, str | list | tuple | set | frozenset):
+            raise ValueError(
+                f"directions must be a name or several of {', '.join(DIRECTIONS)}; got "
+                f"{given!r}."
+            )
         names = (given,) if isinstance(given, str) else tuple(given)
         if not names and self.interferents is None and self.pairs is None:
             raise ValueError(
