@@ -178,8 +178,9 @@ class TangentMetric:
         if self.sides == "midpoint":
             require_generator(tangents)
         unit = check_number("unit", self.unit, above=0)
-        _ = self._asked
-        return replace(self, tangents=tangents, spring=spring, unit=unit)
+        return replace(
+            self, tangents=tangents, spring=spring, unit=unit, pass_size=self._asked
+        )
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Return the metric with a fitted clone of its generator as `tangents`.
