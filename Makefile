@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: draw package help demo test test-lowest fuzz fuzz-large ruff lint bench bench-all gpu reproduce docs docs-linkcheck test-site clean
+.PHONY: draw package help demo test check test-lowest fuzz fuzz-large ruff lint bench bench-all gpu reproduce docs docs-linkcheck test-site clean
 # Calls and seconds that `make fuzz` ends after, whichever comes first.
 N ?= 1000000
 T ?= inf
@@ -17,6 +17,7 @@ OUT ?= figures
 help:
 	@echo "make demo    install into $(VENV) and run the demonstration"
 	@echo "make test    lint, types, tests and doctests"
+	@echo "make check NAME=GLVQ   the contract tests of one name"
 	@echo "make fuzz    call everything public with anything: N=1000000 calls, T=60 seconds"
 	@echo "make fuzz-large   models of real sizes against brute force: T=3600 seconds, SEED"
 	@echo "make bench   the benchmark tables of benchmarks/README.md; bench-all: every table"
@@ -30,8 +31,9 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # The stamps make a second install a no-op; they depend on what decides what is installed.
+# Not compiled: Python compiles what it imports, a fifth of what pip would.
 $(VENV)/installed: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[plot,cli]"
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --editable ".[plot,cli]"
 	@touch $@
 
 $(VENV)/installed-test: pyproject.toml | $(BIN)/python
@@ -57,6 +59,14 @@ test: ruff
 	@nice $(BIN)/mypy > $(VENV)/mypy.txt & mypy=$$!; \
 	$(BIN)/python -m pytest -n 2 --dist worksteal; tests=$$?; \
 	wait $$mypy; types=$$?; cat $(VENV)/mypy.txt; exit $$((tests | types))
+
+# What the registries of contract tests hold of one name, such as GLVQ or Hinge.
+check: $(VENV)/installed-test
+	@test -n "$(NAME)" || { echo "make check NAME=GLVQ: say of what"; exit 2; }
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -k "$(NAME)" \
+		tests/contract tests/test_sklearn_checks.py tests/_core/test_callbacks.py \
+		tests/margins/test_losses.py tests/tangents/test_contract.py \
+		tests/metrics/test_distances.py tests/test_imports.py
 
 # The lowest versions that pyproject.toml allows; what they warn of is not ours to mend.
 test-lowest:

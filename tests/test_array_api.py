@@ -16,6 +16,7 @@ from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+from widemargin import FewShotImageClassifier
 from widemargin._core import arrays
 from widemargin.linear import MarginPerceptron
 from widemargin.metrics import (
@@ -443,6 +444,37 @@ def test_places_are_not_mixed(on_device):
         tangent_distances(tensor(X[:5]), X[5:9], tangents=IMAGES)
     with pytest.raises(ValueError, match="in one place"):
         tangent_distances(tensor(X[:5]), tangents=np.ones((5, 1, 64)))
+
+
+@pytest.mark.parametrize("shape", [(-1, 64), (-1, 8, 8)])
+def test_few_images_on_a_device(shape, on_device, monkeypatch):
+    asked = []
+
+    def spied(X, Y, **options):
+        asked.append((type(X), type(Y)))
+        return image_distortion_distances(X, Y, **options)
+
+    monkeypatch.setattr("widemargin.fewshot.members.image_distortion_distances", spied)
+    images = X.reshape(shape)
+    here = FewShotImageClassifier(members=("distortion", "pixels", "discriminant"))
+    there = clone(here).fit(tensor(images[:60]), tensor(y[:60]))
+    here.fit(images[:60], y[:60])
+    assert isinstance(there.weights_, torch.Tensor)
+    new = tensor(images[300:400])
+    for model in (here, there):
+        found = model.predict_proba(new)
+        assert isinstance(found, torch.Tensor)
+        expected = here.predict_proba(images[300:400])
+        np.testing.assert_allclose(found, expected, atol=1e-8)
+    assert asked
+    assert all(kinds == (torch.Tensor, torch.Tensor) for kinds in asked)
+    assert there.suggest(new, 3).tolist() == here.suggest(images[300:400], 3).tolist()
+    np.testing.assert_array_equal(
+        there.nearest(new).rows, here.nearest(images[300:400]).rows
+    )
+    more = clone(here).fit(images[:50], y[:50])
+    more.add_samples(tensor(images[50:60]), tensor(y[50:60]))
+    np.testing.assert_allclose(more.predict_proba(images[300:400]), expected, atol=1e-8)
 
 
 def test_what_stays_on_the_cpu_says_so(on_device):

@@ -15,6 +15,7 @@ from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import check_array_api_input
 
 import widemargin
+from widemargin.fewshot import FewShotImageClassifier
 from widemargin.metrics import tangent_distances
 from widemargin.neighbors import (
     DensityClassifier,
@@ -47,6 +48,7 @@ ESTIMATORS = [
     GMLVQClassifier(max_iter=2),
     HSSClassifier(1, n_tangents=2),
     TVQClassifier(n_tangents=2, max_iter=2),
+    FewShotImageClassifier(),
     GaussianSmoother(),
     LearnedTangents(2),
     SignalTangents(),

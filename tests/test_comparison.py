@@ -38,7 +38,7 @@ def test_the_numbers_of_a_row():
     wrong[confidence < 100] = True
     row = ComparedModel("", None, wrong, confidence, 0.5 + 0.0 * confidence, 1, 1)
     by_hand = min(k for k in range(1000) if wrong[k:].sum() <= 0.01 * (1000 - k))
-    assert row.refused == pytest.approx(by_hand / 1000)
+    assert row.rejected == pytest.approx(by_hand / 1000)
     # Ten bins by a constant probability are ten parts of the rows, in their order.
     gaps = [abs(0.5 - np.mean(~part)) for part in np.array_split(wrong, 10)]
     assert row.calibration_error == pytest.approx(np.mean(gaps))
@@ -67,7 +67,7 @@ def test_models_without_probabilities_or_order_say_so():
     found = compare(X, y, models={"svc": SVC(), "same": DummyClassifier()}, cv=2)
     machine, same = found.rows
     assert machine.calibration_error is None
-    assert same.refused is None
+    assert same.rejected is None
     assert "none" in machine.cells()
     assert "cannot" in same.cells()
 

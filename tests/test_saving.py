@@ -70,9 +70,9 @@ def test_what_was_saved_answers_the_same(model, tmp_path):
 
 
 def test_huge_samples_come_back_in_their_unit(tmp_path):
-    model = widemargin.TangentKNeighborsClassifier(tangents="none").fit(1e150 * X, y)
+    model = widemargin.TangentKNeighborsClassifier(tangents="none").fit(1e59 * X, y)
     loaded = again(model, tmp_path)
-    assert np.array_equal(loaded.kneighbors(1e150 * NEW), model.kneighbors(1e150 * NEW))
+    assert np.array_equal(loaded.kneighbors(1e59 * NEW), model.kneighbors(1e59 * NEW))
 
 
 @pytest.mark.parametrize(

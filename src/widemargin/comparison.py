@@ -6,7 +6,7 @@ answer on sample i is wrong, :math:`c_i` the confidence and :math:`p_i` the prob
 of the answer, a row tells
 
 - the error :math:`\bar w` and its standard error,
-- the share of samples to refuse, least :math:`c_i` first, for 1 % errors among the
+- the share of samples to reject, least :math:`c_i` first, for 1 % errors among the
   rest,
 - the calibration error :math:`\sum_b n_b |\bar p_b - (1 - \bar w_b)| / n` over ten
   bins of equal counts,
@@ -31,10 +31,12 @@ from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
-from sklearn.utils import _safe_indexing, column_or_1d, indexable
+from sklearn.utils import _safe_indexing, indexable
 
 from widemargin._compute.progress import announce
+from widemargin._core.checks import check_count
 from widemargin._core.confidence import answers_of
+from widemargin._core.samples import class_labels
 from widemargin._core.select import clearly_worse
 from widemargin.inspection import style
 from widemargin.linear import MaxMarginClassifier
@@ -46,10 +48,10 @@ from widemargin.svm import TangentSVC
 
 BINS = 10
 MAX_ERROR = 0.01
-HEADER = ("model", "error, %", "refused, %", "ECE", "kB", "fit, s", "µs")
+HEADER = ("model", "error, %", "rejected, %", "ECE", "kB", "fit, s", "µs")
 LEGEND = (
-    "*: not clearly worse than the best. Refused: the least sure answers, until 1 % of "
-    "the rest are wrong. ECE: expected calibration error, the mean distance of "
+    "*: not clearly worse than the best. Rejected: the least sure answers, until 1 % "
+    "of the rest are wrong. ECE: expected calibration error, the mean distance of "
     "probabilities from shares of right answers. µs: of one answer."
 )
 
@@ -92,8 +94,8 @@ class ComparedModel:
         return float(np.std(self.wrong) / np.sqrt(len(self.wrong)))
 
     @property
-    def refused(self) -> float | None:
-        """Share to refuse for 1 % errors among the rest; None if all are as sure."""
+    def rejected(self) -> float | None:
+        """Share to reject for 1 % errors among the rest; None if all are as sure."""
         if np.ptp(self.confidence) == 0:
             return None
         curve = error_reject_curve(
@@ -122,11 +124,11 @@ class ComparedModel:
 
     def cells(self) -> list[str]:
         """Return the row of the table as text."""
-        refused, calibration = self.refused, self.calibration_error
+        rejected, calibration = self.rejected, self.calibration_error
         return [
             self.name,
             f"{100 * self.error:.1f} ± {100 * self.standard_error:.1f}",
-            "cannot" if refused is None else f"{100 * refused:.0f}",
+            "cannot" if rejected is None else f"{100 * rejected:.0f}",
             "none" if calibration is None else f"{calibration:.3f}",
             f"{self.size / 1000:.0f}",
             f"{self.fit_seconds:.2f}",
@@ -174,7 +176,7 @@ class Comparison:
             {
                 "error": [row.error for row in self.rows],
                 "standard_error": [row.standard_error for row in self.rows],
-                "refused_for_1_percent": [row.refused for row in self.rows],
+                "rejected_for_1_percent": [row.rejected for row in self.rows],
                 "calibration_error": [row.calibration_error for row in self.rows],
                 "bytes": [row.size for row in self.rows],
                 "fit_seconds": [row.fit_seconds for row in self.rows],
@@ -184,7 +186,7 @@ class Comparison:
         )
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the errors, and beside them the shares to refuse for 1 % errors.
+        """Draw the errors, and beside them the shares to reject for 1 % errors.
 
         Parameters
         ----------
@@ -206,8 +208,8 @@ class Comparison:
                 fmt="o",
                 color=colour,
             )
-            if row.refused is not None:
-                ax.plot(100 * row.refused, place, "|", ms=13, mew=2, color=style.ink())
+            if row.rejected is not None:
+                ax.plot(100 * row.rejected, place, "|", ms=13, mew=2, color=style.ink())
         ax.plot(
             [], [], "o", color=style.RED, label="error, not clearly worse than the best"
         )
@@ -220,7 +222,7 @@ class Comparison:
             mew=2,
             color=style.ink(),
             ls="",
-            label="refused for 1 % errors",
+            label="rejected for 1 % errors",
         )
         ax.set_yticks(range(len(rows)), [row.name for row in rows])
         ax.set(xlabel="% of left-out samples", ylim=(-0.6, len(rows) - 0.4))
@@ -322,13 +324,23 @@ def compare(
     >>> compare(*load_wine(return_X_y=True), models=models).best
     ['GMLVQ']
     """
-    samples, labels = indexable(X, column_or_1d(y))
+    if getattr(X, "shape", None) == () or not hasattr(X, "__len__"):
+        raise ValueError(f"X must hold one row per sample; got {X!r:.200}.")
+    samples, labels = indexable(X, class_labels(y))
     classes, counts = np.unique(labels, return_counts=True)
     if len(classes) < 2:
         raise ValueError(f"y has one class, {classes[0]!r}; compare needs two or more.")
-    models = default_models(tangents, random_state) if models is None else dict(models)
+    if models is None:
+        models = default_models(tangents, random_state)
+    elif not isinstance(models, Mapping):
+        raise ValueError(
+            "models must map names to estimators, such as {'GLVQ': GLVQClassifier()}; "
+            f"got {models!r:.200}."
+        )
     if not models:
         raise ValueError("models is empty; give at least one, or None for the default.")
+    if max_samples is not None:
+        check_count("max_samples", max_samples)
     notes: list[str] = []
     if max_samples is not None and len(labels) > max_samples:
         notes.append(f"{max_samples} of {len(labels)} samples, drawn by class")
@@ -368,7 +380,7 @@ def _drawn(y: NDArray, counts: NDArray, n: int, seed: int | None) -> NDArray:
 
 def _folds(y: NDArray, cv: Any, seed: int | None) -> list[tuple[NDArray, NDArray]]:
     if not isinstance(cv, int | np.integer):
-        return [(np.asarray(train), np.asarray(test)) for train, test in cv]
+        return _own_folds(cv)
     if cv < 2:
         raise ValueError(f"cv must be at least 2 folds; got {cv}.")
     classes, counts = np.unique(y, return_counts=True)
@@ -380,6 +392,20 @@ def _folds(y: NDArray, cv: Any, seed: int | None) -> list[tuple[NDArray, NDArray
         )
     splitter = StratifiedKFold(int(cv), shuffle=True, random_state=seed)
     return list(splitter.split(np.zeros(len(y)), y))
+
+
+def _own_folds(cv: Any) -> list[tuple[NDArray, NDArray]]:
+    """Rows to fit and to ask, as they were given."""
+    try:
+        folds = [(np.asarray(train), np.asarray(test)) for train, test in cv]
+    except (TypeError, ValueError):
+        folds = []
+    if not folds or any(rows.ndim != 1 for pair in folds for rows in pair):
+        raise ValueError(
+            "cv must be a number of folds, or pairs (train, test) of rows to fit and "
+            f"to ask; got {cv!r:.200}."
+        )
+    return folds
 
 
 def _has_missing(X: Any) -> bool:

@@ -123,12 +123,12 @@ def test_without_a_place_to_write_there_is_no_cache(tmp_path):
     assert result.stdout.split() == ["NullCache", "1.0"]
 
 
-@pytest.mark.parametrize("cause", [KeyboardInterrupt, ValueError])
+@pytest.mark.parametrize("cause", [KeyboardInterrupt, SystemExit, ValueError])
 def test_an_interrupt_stays_one(cause):
     class Dispatcher:
         def __call__(self, *args):
             raise SystemError("a result with an exception set") from cause()
 
-    expected = cause if cause is KeyboardInterrupt else SystemError
+    expected = SystemError if cause is ValueError else cause
     with pytest.raises(expected):
         compiled._kernel_class(Dispatcher)()(1)

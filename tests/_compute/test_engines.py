@@ -1,5 +1,6 @@
 """Engines: each does what its formula does, and is taken where it is worth it."""
 
+import importlib
 import os
 import subprocess
 import sys
@@ -22,10 +23,10 @@ from widemargin._compute.patterns import (
     Rule,
     Trace,
 )
-from widemargin.linear.active_set import solve_working_set
-from widemargin.linear.patterns import reflect
-from widemargin.linear.sweeps import shuffle, sweep
-from widemargin.linear.walks import start_walk
+from widemargin.hyperplanes.active_set import solve_working_set
+from widemargin.hyperplanes.patterns import reflect
+from widemargin.hyperplanes.sweeps import shuffle, sweep
+from widemargin.hyperplanes.walks import start_walk
 from widemargin.prototypes import (
     GLVQClassifier,
     GMLVQClassifier,
@@ -37,6 +38,31 @@ from widemargin.prototypes import (
 )
 
 RNG = np.random.RandomState(0)
+
+
+def test_formulas_have_names_of_their_own():
+    def class_minima(D):
+        return D
+
+    with pytest.raises(TypeError, match="there is a formula class_minima in widemar"):
+        engines.formula(class_minima)
+
+
+def test_kernels_are_compiled_again_when_one_they_call_changes(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    njit = "from widemargin._compute.compiled import njit\n"
+    called, caller = tmp_path / "called_kernel.py", tmp_path / "calling_kernel.py"
+    caller.write_text(
+        f"{njit}from called_kernel import f\n@njit()\ndef g(x):\n    return f(x)\n"
+    )
+    for more in (1, 20, 20):
+        called.write_text(f"{njit}@njit()\ndef f(x):\n    return x + {more}\n")
+        for name in ("called_kernel", "calling_kernel"):
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        assert importlib.import_module("calling_kernel").g(1.0) == 1.0 + more
+    monkeypatch.delitem(sys.modules, "called_kernel")
+    monkeypatch.delitem(sys.modules, "calling_kernel")
 
 
 def distances(dtype):

@@ -119,7 +119,7 @@ def test_the_nearest_are_those_of_the_kernels(dtype, sides, kind, shared):
     x, u, z, v = ends(dtype, l_x=0 if sides == "reference" else 3)
     v = v[:1] if shared else v
     labels, own = np.arange(len(x)) % 4, np.arange(len(z)) % 3
-    rest = (x, u, z, v, sides, 1e-5, labels, own, kind, 8, None)
+    rest = (x, u, z, v, sides, 1e-5, formulas.Counted(labels, own, kind), 8, None)
     d2 = formulas.listed_distances(
         x, u, z, v, *(a.ravel() for a in np.indices((30, 20))), sides, 1e-5
     ).reshape(30, 20)

@@ -18,8 +18,9 @@ def test_models_without_tangents_read_nothing_behind_their_products():
     ones = np.ones(5)
     sums, moments, sizes = np.empty((2, 1, 3)), np.empty((2, 1, 1)), np.empty((2, 1))
     one_sided(
-        X, C, norms, offsets, right, ones, 0.0, nearest, margins, 2, behind[:-1],
-        sums, moments, sizes, np.empty((2, 3)), *np.empty((2, 2, 0)), True,
+        X, norms, right, ones, (C, offsets), 0.0, nearest, margins,
+        (sums, moments, sizes), (False, np.empty((2, 3)), *np.empty((2, 2, 0))),
+        2, behind[:-1],
     )  # fmt: skip
     assert np.isnan(behind[-1])
     D = ((X[:, None] - C) ** 2).sum(axis=2)

@@ -8,9 +8,14 @@ from copy import copy
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
 from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
 
 import widemargin as wm
+from widemargin._core.left_out import left_out_folds, refitted
+from widemargin._core.samples import Samples
+from widemargin._core.temperature import LeftOut
 
 
 def classes(rng, n, d, shares, apart):
@@ -74,9 +79,6 @@ def test_rows_that_are_there_many_times():
 
 def test_folds_are_those_of_whole_observations():
     """Every class stays, copies leave together, and no user hears of parts."""
-    from widemargin._core.left_out import left_out_folds
-    from widemargin._core.samples import Samples
-
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 3)), np.arange(60) % 3
     X, y = np.concatenate([X, X[:30]]), np.concatenate([y, y[:30]])
@@ -88,6 +90,16 @@ def test_folds_are_those_of_whole_observations():
         assert not {*map(bytes, X[rows])} & {*map(bytes, X[keep])}
         assert set(y[keep]) == {0, 1, 2}
     assert left_out_folds(samples, 1) == []
+
+
+def test_copies_do_not_make_fewer_observations_enough():
+    """As many observations are left out whether they come once or five times."""
+    rng = np.random.default_rng(0)
+    X, y = np.repeat(rng.normal(size=(300, 3)), 5, axis=0), np.arange(1500) // 5 % 3
+    samples = Samples(X, y, np.ones(1500), np.arange(3), np.arange(1500))
+    folds = left_out_folds(samples, 1000)
+    assert len(folds) == 5
+    assert sorted(np.concatenate(folds)) == list(range(1500))
 
 
 def test_few_samples_are_left_out_when_that_is_asked_for(monkeypatch):
@@ -126,6 +138,56 @@ def test_few_samples_are_left_out_when_that_is_asked_for(monkeypatch):
     np.testing.assert_array_equal(copied.predict_proba(X), chances)
     # What the model that was there before said is forgotten.
     assert model.fit(X[:, :2], y).temperature_ != other.temperature_
+
+
+class Moody(BaseEstimator):
+    """Right where the second feature is below a number that its fit ends at."""
+
+    def __init__(self, ends=None):
+        self.ends = ends
+
+    def fit(self, X, y, sample_weight=None):
+        self.classes_, self.right_ = np.unique(y), self.ends[len(X)]
+        return self
+
+    def said_of(self, samples):
+        X = samples.X
+        answers = np.where(X[:, 1] < self.right_, X[:, 0], 1 - X[:, 0]).astype(int)
+        costs = np.ones((len(X), 2))
+        costs[np.arange(len(X)), answers] = 0
+        return LeftOut(costs, answers, samples.codes, samples.weights)
+
+
+@pytest.mark.parametrize(
+    ("whole", "part", "expected"),
+    [(0.9, 0.5, 0.9), (0.5, 0.9, 0.5), (0.7, 0.7, 0.7), (1.0, 0.5, 0.5)],
+)
+def test_a_fit_that_ends_elsewhere_speaks_for_itself(whole, part, expected):
+    """One that is right in all that trained it says nothing of others."""
+    rng = np.random.default_rng(0)
+    codes = np.arange(500) % 2
+    X = np.column_stack([codes, rng.permutation(500) / 500])
+    samples = Samples(X, codes, rng.integers(1, 3, 500) * 1.0, np.arange(2), codes)
+    parts = [np.arange(k, 500, 5) for k in range(5)]
+    model = Moody({500: whole, 400: part}).fit(X, codes)
+    seen = refitted(model, samples, parts, Moody.said_of)
+    shares = seen.weights / samples.weights.sum()
+    assert shares.sum() == pytest.approx(1)
+    assert shares @ (seen.answers == seen.codes) == pytest.approx(expected, abs=0.03)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 4])
+def test_planes_of_features_of_mixed_units(seed):
+    """Each fit without a part ends at another plane; they are right in .3 to .7."""
+    rng = np.random.default_rng(seed)
+    X, y, Z, z = classes(rng, 600, 12, [4, 3, 3], 0.6)
+    units = 10.0 ** rng.integers(-3, 7, 12)
+    for part in (X, Z):
+        part[:, ::4] = np.exp(part[:, ::4])
+        part *= units
+    perceptron = wm.FixedMarginPerceptron(random_state=0)
+    with pytest.warns(ConvergenceWarning):
+        assert abs(gap(perceptron, X, y, Z, z)) < 0.06
 
 
 def copies(rng, n, d, shares, apart):

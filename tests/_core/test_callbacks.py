@@ -349,7 +349,7 @@ FITS = {
     ),
     "FewShotImageClassifier": (
         widemargin.FewShotImageClassifier(),
-        ["views and members", "choice"],
+        ["views and members", "weights"],
         set(),
     ),
     "SignalClassifier": (

@@ -6,6 +6,7 @@ from widemargin._core.decisions import (
     class_pairs,
     combine,
     duel_costs,
+    duel_margins,
     vote_scores,
     walk_graph,
 )
@@ -72,3 +73,28 @@ def test_each_sample_meets_one_duel_less_than_classes():
 
     walk_graph(duel, 30, 5)
     np.testing.assert_array_equal(met, 4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rng=decisions, n_classes=st.integers(3, 6))
+def test_the_answer_stays_while_duels_change_by_less_than_its_margin(rng, n_classes):
+    """Duels of two others may give one of them as many votes as the answer has."""
+    pairs = class_pairs(n_classes)
+    duels = rng.normal(size=(200, len(pairs))) * rng.choice(
+        [0.05, 1], (200, len(pairs))
+    )
+    answers = combine(duels, n_classes, "ovo").argmax(axis=1)
+    margins = duel_margins(duels, n_classes, "ovo")[np.arange(200), answers]
+    assert (margins >= 0).all()
+    changes = [rng.uniform(-1, 1, duels.shape)]
+    for rival in range(n_classes):
+        # All for the rival and against the answer, which may win from others.
+        helped = [[(i == rival) - (j == rival) for i, j in pairs]] * 200
+        hurt = np.array(
+            [[int(j == a) - int(i == a) for i, j in pairs] for a in answers]
+        )
+        changes.append(np.clip(helped + hurt, -1, 1))
+    for change in changes:
+        changed = duels + 0.999 * margins[:, None] * change
+        found = combine(changed, n_classes, "ovo").argmax(axis=1)
+        np.testing.assert_array_equal(found, answers)

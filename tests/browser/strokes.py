@@ -108,9 +108,12 @@ FORMS = {
 }  # fmt: skip
 
 
-def drawing(digit, rng, size=280):
-    """Strokes, each (n, 2) in pixels of the paper, of one digit drawn at random."""
-    form = FORMS[digit][rng.integers(len(FORMS[digit]))]
+def drawing(digit, rng, size=280, form=None):
+    """Strokes, each (n, 2) in pixels of the paper, of one digit drawn at random.
+
+    `form` is the number of its form, which one person keeps; None takes any.
+    """
+    form = FORMS[digit][rng.integers(len(FORMS[digit])) if form is None else form]
     turn, slant = rng.normal(0, np.radians(5)), rng.normal(0, 0.12)
     wide, tall = rng.uniform(0.5, 0.85), rng.uniform(0.85, 1.1)
     scale = size * rng.uniform(0.45, 0.75)
@@ -149,3 +152,18 @@ def drawings(n_per_digit, seed):
     for _ in range(n_per_digit):
         for digit in range(10):
             yield digit, drawing(digit, rng)
+
+
+def draw_with_mouse(page, strokes, size=280):
+    """Move the mouse along strokes over a page's paper."""
+    box = page.locator("#paper").bounding_box()
+    for stroke in strokes:
+        points = [
+            (box["x"] + x * box["width"] / size, box["y"] + y * box["height"] / size)
+            for x, y in stroke
+        ]
+        page.mouse.move(*points[0])
+        page.mouse.down()
+        for point in points[1:]:
+            page.mouse.move(*point)
+        page.mouse.up()

@@ -35,6 +35,24 @@ def test_the_grids_are_made_of_parameters(name):
     assert ("tangents" in known) == (entry.tangents != "no")
 
 
+@pytest.mark.parametrize("name", ["signal", "spectrum"])
+def test_columns_of_curves_are_not_standardised(name, command, tmp_path):
+    rng = np.random.default_rng(0)
+    y, t = np.arange(60) % 2, np.linspace(0, 1, 40)
+    late = rng.uniform(size=(60, 1))
+    X = np.sin(2 * np.pi * (2 + 2 * y[:, None]) * (t + 0.1 * late)) + late
+    np.savez(tmp_path / "curves.npz", X=X, y=y)
+    code, out, err = command("fit", "curves.npz", "--model", name)
+    assert code == 0, err
+    assert "training error 0.00 %" in out
+    model = models.load(tmp_path / "model.skops")
+    assert [step for step, _ in model.pipeline.steps] == ["model"]
+    code, _, err = command("fit", "curves.npz", "--model", name, "--scale")
+    assert code == 0, err
+    model = models.load(tmp_path / "model.skops")
+    assert [step for step, _ in model.pipeline.steps] == ["scale", "model"]
+
+
 def test_tables_are_standardised_and_columns_found_by_name(command, iris, iris_rows):
     code, _, err = command("fit", iris, "--target", "species", "--model", "tvq")
     assert code == 0, err
@@ -202,7 +220,7 @@ def overlapping(tmp_path):
     return X, y
 
 
-def test_the_promise_is_made_on_samples_that_nothing_has_seen(
+def test_the_guarantee_is_made_on_samples_that_nothing_has_seen(
     command, overlapping, monkeypatch, tmp_path
 ):
     searched = []
@@ -236,7 +254,7 @@ def test_a_model_that_refuses_everything_says_so(command, overlapping):
     options = ("--model", "knn", "--impute", "mean", "--max-error", "0.001")
     code, out, err = command("fit", "a.npz", *options)
     assert code == 0, err
-    assert "Refuses every sample: that at most 0.1 % of its answers are wrong" in out
+    assert "Rejects every sample: that at most 0.1 % of its answers are wrong" in out
     assert "Answers" not in out
     assert "held-out samples are needed" in err
 
@@ -246,10 +264,10 @@ def test_repeated_rows_are_told_in_words_of_the_command(command, digits, tmp_pat
     np.savez(tmp_path / "a.npz", X=np.r_[X, X, X], y=np.r_[y, y, y])
     code, _, err = command("fit", "a.npz", "--model", "glvq", "--max-error", "0.1")
     assert code == 0, err
-    assert "the promise does not hold: give each once. Where" in err
+    assert "the guarantee does not hold: give each once. Where" in err
 
 
-def test_unknown_labels_break_no_promise(command, refuses, overlapping, tmp_path):
+def test_unknown_labels_break_no_guarantee(command, refuses, overlapping, tmp_path):
     """A third of the samples to calibrate by are of a class that was never learned."""
     rng = np.random.default_rng(1)
     X = np.r_[rng.normal(size=(400, 3)), rng.normal(size=(200, 3))]
@@ -266,7 +284,7 @@ def test_unknown_labels_break_no_promise(command, refuses, overlapping, tmp_path
         assert "200 of 600 samples that --max-error is kept by have labels" in err
         assert f"does not know: {label}; they count as mistakes" in err
         rows = list(csv.reader(io.StringIO(out)))[1:]
-        # They are as likely as others to be sure ones: nothing can be promised.
+        # They are as likely as others to be sure ones: nothing can be guaranteed.
         assert {row[3] for row in rows} == {"no"}
         assert "200 of 600 samples are wrong" in refuses(
             "evaluate", "model.skops", name
@@ -535,7 +553,7 @@ def test_the_default_of_images_and_of_sparse_data(command, digits, digits_npz):
     assert out.startswith("maxmargin:")
 
 
-def test_predict_keeps_a_promise_by_labelled_data(command, refuses, tmp_path):
+def test_predict_keeps_a_guarantee_by_labelled_data(command, refuses, tmp_path):
     X, y = load_digits(return_X_y=True)
     X = (X / 16).reshape(-1, 8, 8)
     for name, rows in {

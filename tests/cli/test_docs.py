@@ -29,12 +29,6 @@ def test_help_is_not_cut():
     assert len(listed.splitlines()) > 8
 
 
-def test_tables_are_one_in_readme_and_site():
-    table = re.compile(r"^\| model \| error .*?\n\n", re.MULTILINE | re.DOTALL)
-    texts = [(ROOT / name).read_text() for name in ("README.md", "docs/performance.md")]
-    assert len({table.search(text)[0] for text in texts}) == 1
-
-
 @pytest.mark.parametrize("line", LINES)
 def test_the_options_exist(line):
     words = line.split()

@@ -90,10 +90,12 @@ def test_what_cannot_be_carried_is_named(refuses, command, iris):
 
 
 def test_what_disagrees_is_not_written(refuses, glvq, iris, monkeypatch):
-    from widemargin.export import describe
-    from widemargin.export.program import References
+    from widemargin.export import program
 
-    monkeypatch.setattr(describe, "References", lambda points: References(points + 1))
+    right = program.References
+    monkeypatch.setattr(
+        program, "References", lambda points, *rest: right(points + 1, *rest)
+    )
     said = refuses("export", glvq, "--to", "onnx", "--out", "iris.onnx", "--data", iris)
     assert "disagrees" in said
 

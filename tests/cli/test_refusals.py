@@ -345,6 +345,7 @@ def test_a_terminated_command_leaves_nothing(process, streams, digits, tmp_path)
     out, err = streams
     long = ["--model", "lvq", "--set", "max_iter=100000", "--out", tmp_path / "m"]
     running = process("fit", tmp_path / "a.npz", *long, out=out, err=err)
+    # From here on it ends well at any time; a second later it fits, as a rule.
     while not catches_termination(running.pid):
         time.sleep(0.1)
     time.sleep(1)
@@ -355,31 +356,42 @@ def test_a_terminated_command_leaves_nothing(process, streams, digits, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["a.npz"]
 
 
-def test_a_termination_that_a_callback_swallows_comes_again():
-    program = """
-import ctypes, os, signal, time
+@pytest.mark.parametrize("during", ["a callback", "the start", "cleaning up"])
+def test_a_termination_at_any_time_ends_the_command(during):
+    program = f"""
+import ctypes, os, sys, time, types, signal
 from widemargin import cli
-from widemargin.cli import one_line
 
-@ctypes.CFUNCTYPE(None)
-def compiler():
+def terminate():
     os.kill(os.getpid(), signal.SIGTERM)
     for _ in range(1000):
         pass
 
-@one_line
+@cli.one_line
 def command():
-    compiler()
-    time.sleep(60)
+    if {during!r} == "a callback":
+        ctypes.CFUNCTYPE(None)(terminate)()
+        time.sleep(60)
+    try:
+        terminate()
+    finally:
+        time.sleep(1.5)
+        print("clean")
 
-signal.signal(signal.SIGTERM, cli._terminate)
-command()
+def app():
+    if {during!r} == "the start":
+        terminate()
+    command()
+
+sys.modules["widemargin.cli.app"] = types.SimpleNamespace(app=app)
+cli.main()
 """
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=50
     )
     assert done.returncode == 143, done.stderr
-    assert "interrupted" in done.stderr.splitlines()[-1]
+    assert done.stderr == "widemargin: interrupted; no file is half written\n"
+    assert (done.stdout == "clean\n") == (during == "cleaning up")
 
 
 def test_model_files(command, refuses, iris, tmp_path):

@@ -18,7 +18,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from widemargin import HSSClassifier, RejectingClassifier
 from widemargin.cli import html, interactive, models, report
-from widemargin.cli.evaluate import Evaluation, promise_of
+from widemargin.cli.evaluate import Evaluation, guarantee_of
 from widemargin.cli.interactive import _start
 from widemargin.cli.models import MODELS
 from widemargin.cli.report import vectors_kept
@@ -184,10 +184,12 @@ def test_a_page_tells_refusals(command, read_page, tmp_path, max_error):
     assert f"It answers {answered.sum()} of {new.sum()}" in out
     if answered.any():
         said = f"{wrong.sum()} of them wrongly: error {100 * error:.2f} %. "
-        said += "Promised: of its answers at most 4 % are wrong, with probability 95 %."
+        said += (
+            "Guaranteed: of its answers at most 4 % are wrong, with probability 95 %."
+        )
         assert said in out
     else:
-        assert "It refuses every sample: nothing could be promised." in out
+        assert "It rejects every sample: nothing could be guaranteed." in out
     found = json.loads(command("evaluate", "model.skops", "b.npz", "--json")[1])
     assert found["error"] == pytest.approx((labels != y[new]).mean())
     assert found["refusal"] == {
@@ -222,14 +224,14 @@ def test_a_slider_of_confidence_cannot_begin_at_other_refusals():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"coverage": 0.8}, "Promised: at least 80 % of samples are answered, with"),
+        ({"coverage": 0.8}, "Guaranteed: at least 80 % of samples are answered, with"),
         ({"max_error": 0.1, "delta": None}, "on the samples held out, of its answers"),
     ],
 )
-def test_promises_in_words(settings, words):
+def test_guarantees_in_words(settings, words):
     X, y = load_digits(return_X_y=True)
     model = RejectingClassifier(GaussianNB(), random_state=0, **settings).fit(X, y)
-    assert words in promise_of(model)
+    assert words in guarantee_of(model)
 
 
 def test_bad_out_is_refused(refuses, command, iris):

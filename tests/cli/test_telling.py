@@ -10,6 +10,7 @@ from rich.table import Table as RichTable
 from tests.cli.writing import text_rows
 
 from widemargin.cli import Refusal, console, evaluate, fit
+from widemargin.prototypes import GLVQClassifier
 
 
 def test_the_note_reaches_the_user(command, tmp_path):
@@ -142,6 +143,22 @@ def test_one_pass_answers_everything(command, iris, monkeypatch):
     assert code == 0, err
     # One row to load what loads on first use, then everything once.
     assert calls == [1, 50]
+
+
+def test_a_report_asks_once_how_far_samples_are(command, iris, monkeypatch):
+    command("fit", iris, "--target", "species", "--model", "glvq")
+    asked, distances = [], GLVQClassifier._squared_distances
+
+    def counted(self, X):
+        asked.append(len(X))
+        return distances(self, X)
+
+    monkeypatch.setattr(GLVQClassifier, "_squared_distances", counted)
+    code, _, err = command("report", "model.skops", iris)
+    assert code == 0, err
+    # One row to load what loads on first use, then all; at last which prototype is
+    # nearest to those in its list of pictures.
+    assert asked == [1, 50, 50]
 
 
 def test_output_that_python_would_not_buffer_is_buffered(monkeypatch, tmp_path):

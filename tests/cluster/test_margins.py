@@ -10,10 +10,10 @@ from sklearn.exceptions import ConvergenceWarning
 from widemargin import MaxMarginClassifier
 from widemargin._core.samples import check_samples
 from widemargin._core.shards import check_shards
-from widemargin.linear import shards
-from widemargin.linear.base import signed_rows, two_class_problems
-from widemargin.linear.certificate import no_plane
-from widemargin.linear.problem import private_lengths
+from widemargin.hyperplanes import shards
+from widemargin.hyperplanes.base import signed_rows, two_class_problems
+from widemargin.hyperplanes.certificate import no_plane
+from widemargin.hyperplanes.problem import private_lengths
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -147,9 +147,9 @@ def test_the_margin_without_a_plane_is_that_of_all_samples(multiclass, scale):
     X, weights = X * scale, 0.5 + np.arange(len(y)) % 5
     model = MaxMarginClassifier(multiclass=multiclass, C=0.1, class_weight={0: 3.0})
     given = check_shards(model, da.from_array(X, chunks=(99, 64)), y, weights)
-    exponent = 0 if scale == 1 else -120
+    unit = 1.0 if scale == 1 else 2.0**-120
     problems = two_class_problems(4, multiclass)
-    found = shards.no_planes(given, problems, 0.1, exponent)
+    found = shards.no_planes(given, problems, 0.1, unit)
     samples = check_samples(model, X, y, weights)
     for problem, none in zip(problems, found, strict=True):
         rows, signs = signed_rows(samples.codes, problem)

@@ -131,7 +131,7 @@ def test_a_worker_lost_in_a_fit_costs_time_only(client, model, fitted, at, monke
 
 
 def test_references_that_were_lost_are_made_again(client):
-    options = {"tangents": ImageTangents((8, 8)), "n_neighbors": 3}
+    options = {"tangents": ImageTangents((8, 8)), "n_neighbors": 3, "spring": 0.1}
     here = TangentKNeighborsClassifier(**options).fit(X[:400], y[:400])
     there = TangentKNeighborsClassifier(**options).fit(lazy_X[:400], lazy_y[:400])
     held = client.who_has(distributed.futures_of(there._parts.parts))
@@ -167,8 +167,15 @@ def bytes_given(dask_worker):
     return total
 
 
-def test_only_sums_travel(client, monkeypatch):
+def bytes_to_fetch(task, place):
+    """Bytes that a task would need from other workers."""
+    return sum(one.nbytes for one in task.dependencies if place not in one.who_has)
+
+
+def test_only_sums_travel(client, cluster, monkeypatch):
     monkeypatch.setattr(shards, "MANY", 100)
+    # On a busy machine Dask would rather send samples to an idle worker than wait.
+    monkeypatch.setattr(cluster.scheduler, "worker_objective", bytes_to_fetch)
     given, take = [], TVQClassifier._take
 
     def count(self, state):

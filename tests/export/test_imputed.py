@@ -48,7 +48,7 @@ IMPUTED = {
         glvq(),
     ),
     "rejecting": lambda: wm.RejectingClassifier(
-        make_pipeline(SimpleImputer(), glvq()), max_error=0.3, random_state=0
+        make_pipeline(SimpleImputer(), glvq()), coverage=0.7, random_state=0
     ),
 }
 EXPORTS = {

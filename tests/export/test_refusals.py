@@ -81,7 +81,7 @@ REFUSED = {
         3, tangents=IMAGES, weights=by_rank
     ),
     "LearnedTangents are not affine": lambda: tvq(
-        sides="both", tangents=LearnedTangents(2, per_class=True)
+        sides="both", tangents=LearnedTangents(2, per_class=True), spring=1e-5
     ),
     "Foreign are not affine": lambda: tvq(
         sides="both", tangents=Foreign(), spring=1e-5

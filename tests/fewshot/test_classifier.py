@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_sample_images
 from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 
@@ -87,6 +87,27 @@ def test_probabilities_are_about_right(n):
     assert abs(P.max(axis=1).mean() - right.mean()) < {1: 0.15, 2: 0.2, 10: 0.05}[n]
 
 
+def test_scenes_are_less_sure_than_things_on_one_ground():
+    """With one image of a class, patches of photographs: two of five are right."""
+    rng, patches, codes = np.random.default_rng(0), [], []
+    for code, image in enumerate(load_sample_images().images):
+        for corner in rng.integers(0, (200, 300), (4, 2)):
+            for _ in range(31):
+                r, c = corner + rng.integers(0, 100, 2)
+                patches.append(image[r : r + 12, c : c + 12])
+                codes.append(4 * code + len(codes) // 31 % 4)
+    images, codes = np.array(patches) / 255, np.array(codes)
+    first = np.arange(0, len(codes), 31)
+    model = FewShotImageClassifier().fit(images[first], codes[first])
+    new = np.setdiff1d(np.arange(len(codes)), first)
+    right = model.score(images[new], codes[new])
+    sure = model.predict_proba(images[new]).max(axis=1).mean()
+    assert right < 0.6
+    assert abs(sure - right) < 0.15
+    shifted = FewShotImageClassifier().fit(*shapes(2, 0))
+    assert shifted.temperature_ < model.temperature_
+
+
 def test_light_paper_and_units_do_not_matter():
     images, labels = shapes(10, 0)
     new = shapes(30, 1)[0]
@@ -124,6 +145,35 @@ def test_colours():
     assert model.score(images[20:], codes[20:]) > 0.8
 
 
+def spots(n, seed):
+    """Spots whose colour is the class: shapes and edges say nothing."""
+    rng = np.random.default_rng(seed)
+    codes = np.arange(n) % 3
+    images = np.repeat(rng.random((n, 1, 1, 3)), 12, axis=1).repeat(12, axis=2)
+    for image, code in zip(images, codes, strict=True):
+        top, left = rng.integers(1, 7, 2)
+        image[top : top + 4, left : left + 4] = 0.3 * rng.random(3) + np.eye(3)[code]
+    return images + 0.1 * rng.normal(size=images.shape), codes
+
+
+def test_members_that_know_nothing_count_little():
+    model = FewShotImageClassifier().fit(*spots(36, 0))
+    weights = dict(zip(model.members_, model.weights_, strict=True))
+    of_values = weights.get("values", 0) + weights.get("discriminant_values", 0)
+    assert of_values > 0.6 * model.weights_.sum()
+    alone = FewShotImageClassifier(members=("values",)).fit(*spots(36, 0))
+    asked = spots(150, 1)
+    assert model.score(*asked) > alone.score(*asked)
+
+
+def test_discriminants_need_two_images_of_a_class():
+    images, codes = spots(3, 0)
+    members = FewShotImageClassifier().fit(images, codes).members_
+    assert not any("discriminant" in name for name in members)
+    with pytest.raises(ValueError, match="needs a class with two images"):
+        FewShotImageClassifier(members=("discriminant",)).fit(images, codes)
+
+
 def test_samples_that_are_added_count_as_if_they_had_been_there():
     rows, more = few(2), few(2, 2)[:9]
     weights = np.linspace(0.5, 2, len(rows) + len(more))
@@ -135,6 +185,8 @@ def test_samples_that_are_added_count_as_if_they_had_been_there():
         model.predict_proba(X[:50]), whole.predict_proba(X[:50]), atol=1e-12
     )
     assert model.shape == "auto"
+    for shape in ((1, 8, 8), (1, 8, 8, 1)):
+        model.add_samples(X[-2:-1].reshape(shape), [12])
     model.add_samples(X[-1:], [11])
     assert 11 in model.classes_
 

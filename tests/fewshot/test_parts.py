@@ -3,17 +3,19 @@
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
-from scipy.special import logsumexp
+from scipy.special import log_softmax, logsumexp
 from sklearn.datasets import load_digits
 from sklearn.kernel_ridge import KernelRidge
 
 from widemargin.fewshot.bumps import log_densities
+from widemargin.fewshot.discriminant import SHRUNK, fit_discriminant
 from widemargin.fewshot.kernel_ridge import (
     PENALTY,
     fit_kernel_ridge,
     squared_distances,
 )
 from widemargin.fewshot.looks import as_rows, look_at, shape_of
+from widemargin.fewshot.members import LEAST_LOG, fit_weights
 from widemargin.fewshot.views import View, small_copies
 from widemargin.metrics import (
     image_distortion_distances,
@@ -160,7 +162,8 @@ def test_whitening_makes_copies_nearer_beside_other_images():
     S = apart.T @ apart
     values, vectors = np.linalg.eigh(np.eye(len(S)) + S / (0.1 * np.linalg.norm(S, 2)))
     expected = (plain[0] - plain[0].mean(axis=0)) @ (vectors / values**0.5) @ vectors.T
-    np.testing.assert_allclose(white[0], expected, atol=1e-8)
+    found = white[0] - white[0].mean(axis=0)
+    np.testing.assert_allclose(found, expected, atol=1e-8)
 
 
 def test_small_copies_begin_with_single_moves():
@@ -169,3 +172,97 @@ def test_small_copies_begin_with_single_moves():
         for copy in small_copies((8, 8))
     ]
     assert moves == [1] * 6 + [2] * 12 + [3] * 8
+
+
+@pytest.mark.parametrize(
+    ("dtype", "far"),
+    [(np.float32, 1e4), (np.float32, 1e8), (np.float64, 1e9), (np.float64, 1e30)],
+)
+def test_far_rows_leave_the_kernel_positive(dtype, far):
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(60, 4)).astype(dtype)
+    codes = np.arange(60) % 2
+    Z[codes == 1] += 3
+    # Steps that products cannot see, while they see two of them.
+    step = 0.7 * (64 * np.finfo(dtype).eps) ** 0.5
+    Z[::4] += dtype(far) * (1 + step * np.arange(15, dtype=dtype)[:, None])
+    found = fit_kernel_ridge(Z, codes, rng.uniform(0.5, 2, 60), 2)
+    near = np.arange(60) % 4 > 0
+    kernel = np.exp(-cdist(Z.astype(float), Z.astype(float)) / found.unit)
+    answers = (kernel @ found.coefficients).argmax(axis=1)
+    assert (answers == codes)[near].mean() > 0.9
+    assert np.isfinite(found.left_out).all()
+
+
+def test_a_far_row_of_single_precision_leaves_the_others_where_they_are():
+    rng = np.random.default_rng(0)
+    codes = np.arange(60) % 2
+    X = (rng.normal(size=(60, 3)) + 4 * codes[:, None]).astype(np.float32)
+    X[0, 2] = -1e6
+    looks = look_at(X, None)
+    images = looks.images(X)
+    view = View(looks, images, upright=False, features="values", transformations=())
+    squares = view.seen(images[1:]).squares
+    exact = cdist(images[1:].astype(float), images.astype(float), "sqeuclidean")
+    np.testing.assert_allclose(squares, exact, rtol=1e-3, atol=1e-6 * np.median(exact))
+
+
+@pytest.mark.parametrize("n_features", [3, 40])
+def test_discriminant_and_what_it_says_without_a_sample(n_features):
+    rng = np.random.default_rng(0)
+    codes, weights = np.arange(14) % 3, rng.uniform(0.5, 2, 14)
+    codes[-1] = 3  # alone
+    Z = rng.normal(size=(14, n_features))
+    found = fit_discriminant(Z, codes, weights, 4)
+
+    def slow(keep, queries, rho):
+        w = weights[keep] / weights.mean()
+        means = [
+            np.average(Z[keep][codes[keep] == c], axis=0, weights=w[codes[keep] == c])
+            for c in range(4)
+        ]
+        apart = Z[keep] - np.array(means)[codes[keep]]
+        A = (apart.T * w) @ apart + rho * np.eye(n_features)
+        far = queries[:, None] - np.array(means)
+        return -np.einsum("qcf,fg,qcg->qc", far, np.linalg.inv(A), far)
+
+    w = weights / weights.mean()
+    apart = Z - np.stack(
+        [np.average(Z[codes == c], axis=0, weights=w[codes == c]) for c in codes]
+    )
+    rho = SHRUNK * np.trace((apart.T * w) @ apart) / n_features
+    everyone, queries = np.arange(14), rng.normal(size=(5, n_features))
+
+    def centred(scores):
+        return scores - scores[:, :1]
+
+    np.testing.assert_allclose(
+        centred(found.scores(queries)), centred(slow(everyone, queries, rho)), rtol=1e-8
+    )
+    for i in range(13):
+        expected = slow(np.delete(everyone, i), Z[i : i + 1], rho)
+        left_out = found.left_out[i : i + 1]
+        np.testing.assert_allclose(centred(left_out), centred(expected), rtol=1e-8)
+    assert np.isnan(found.left_out[13]).any()
+
+
+def test_weights_are_those_of_least_cross_entropy_with_the_prior():
+    rng = np.random.default_rng(0)
+    codes = np.arange(60) % 3
+    # The first knows much, the second little, the third only that it is wrong.
+    knows = (codes[:, None] == np.arange(3)) * np.array([3.0, 0.5, -2.0])[:, None, None]
+    logs = log_softmax(knows + rng.normal(size=knows.shape), axis=2)
+    of_images = rng.uniform(0.5, 1.5, 60)
+    usual, spread = np.array([0.3, 0.2, 0.3]), np.array([0.5, 0.1, 0.2])
+    found = fit_weights(logs, codes, of_images, usual, spread)
+    assert found[0] > found[1] > found[2] == 0
+
+    def loss(weights):
+        P = log_softmax(np.tensordot(weights, np.maximum(logs, LEAST_LOG), 1), axis=1)
+        prior = (((weights - usual) / spread) ** 2).sum() / 2
+        return prior - of_images @ P[np.arange(60), codes]
+
+    steps = 1e-3 * np.eye(3)[[0, 1, 0, 1, 2]] * np.array([1, 1, -1, -1, 1])[:, None]
+    assert all(loss(found) < loss(found + step) for step in steps)
+    nothing = fit_weights(logs[:, :0], codes[:0], of_images[:0], usual, spread)
+    np.testing.assert_array_equal(nothing, usual)

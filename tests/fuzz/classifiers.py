@@ -34,9 +34,7 @@ KNOWN = {*QUESTIONS, "fit", "partial_fit", "margins", "score", "fit_transform",
          "bounds",
          "margin_bound", "get_params", "set_params", "get_metadata_routing",
          "get_feature_names_out", "set_output", "set_callbacks"}  # fmt: skip
-LOSSES = tuple(getattr(margins, name) for name in
-               ("Hinge", "Exponential", "Sigmoid", "LinearLoss",
-                "Ramp"))  # fmt: skip
+LOSSES = tuple(margins.losses.BY_NAME.values())
 
 
 def component(rng: np.random.Generator, owner: Any, name: str, d: int) -> Any:

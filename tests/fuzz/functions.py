@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import NotFittedError
 from tests.contract.registry import NAMES, make
-from tests.fuzz import oracles, values
+from tests.fuzz import deployed, oracles, values
 from tests.fuzz.classifiers import Case, _stretch, classifier_case
 from tests.fuzz.judge import RIGHT, Outcome, call, finite, parameters_of, wrong
 from tests.fuzz.values import pick, rarely, show
@@ -548,6 +548,8 @@ def case(seed: int, number: int, only: str = "") -> Case:
     `only` is a pattern that the names must hold to be drawn.
     """
     rng = np.random.default_rng([seed, number])
+    if re.search(only, "deployed") and (only or rarely(rng, 0.1)):
+        return deployed.case(rng)
     names = [name for name in NAMES if re.search(only, name)]
     others = [name for name in COMMON if re.search(only, name)]
     if names and (rarely(rng, 0.7) or not others):

@@ -52,6 +52,7 @@ def model(
         name == "TangentKNeighborsClassifier"
         and fitted.n_neighbors == 1
         and fitted.tangents is None
+        and not fitted.transformations
         and fitted.metric == "tangent"
         and fitted.algorithm in ("exact", "brute")
     ):

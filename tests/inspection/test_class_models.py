@@ -34,6 +34,19 @@ def test_limits_of_every_level_are_those_of_the_p_values():
         )
 
 
+def test_many_classes_have_dots_of_their_own():
+    labels = np.arange(30) % 15
+    display = AcceptanceDisplay(
+        scores=np.ones((30, 2)), y=labels, limits=(1.0, 1.0), names=("3", "8")
+    ).plot()
+    looks = {
+        (tuple(dots.get_facecolor()[0]), dots.get_paths()[0].vertices.tobytes())
+        for dots in display.ax_.collections
+        if len(dots.get_offsets())
+    }
+    assert len(looks) == 15
+
+
 def test_one_class_stands_in_a_row():
     model = ConformalClassifier(
         HSSClassifier(1, n_tangents=1), one_class=True, alpha=0.1, random_state=0

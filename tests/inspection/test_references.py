@@ -5,6 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 import widemargin
+from widemargin.inspection import AlignmentDisplay, TangentDisplay
 from widemargin.inspection.models import nearest_references
 from widemargin.metrics import tangent_distances
 from widemargin.tangents import ImageTangents, SignalTangents
@@ -25,6 +26,7 @@ IMAGE = ImageTangents(shape=(8, 8))
             for metric in ("full", "diagonal", "class", "local")
         ),
         widemargin.HSSClassifier(1, n_tangents=3, random_state=0),
+        widemargin.HSSClassifier(1, n_tangents=3, scale="within_class_std"),
         widemargin.TangentKNeighborsClassifier(tangents=IMAGE),
         widemargin.TangentKNeighborsClassifier(tangents="none"),
     ],
@@ -37,13 +39,33 @@ def test_the_nearest_reference_has_the_label_of_the_answer(model):
 
 
 def test_what_is_left_has_the_length_of_the_distance():
-    model = widemargin.TangentKNeighborsClassifier(tangents=IMAGE).fit(X, y)
-    found = nearest_references(model, NEW)
+    model = widemargin.TangentKNeighborsClassifier(tangents=IMAGE, sides="both")
+    found = nearest_references(model.fit(X, y), NEW)
     distances, places = model.kneighbors(NEW)
     assert np.array_equal(found.points[found.nearest], X[places[:, 0]])
     assert np.allclose(found.distances, distances[:, 0], rtol=1e-5)
     left = np.linalg.norm(found.residuals, axis=1)
     assert np.allclose(left, distances[:, 0], rtol=0.02)
+
+
+def test_frames_of_divided_features_are_shown_as_changes_of_samples():
+    model = widemargin.HSSClassifier(1, n_tangents=3, scale="within_class_std")
+    model.fit(X, y)
+    found = nearest_references(model, NEW)
+    nearest = model._distances_to_classes(NEW).min(axis=1)
+    assert np.allclose(found.distances, nearest)
+    assert np.array_equal(found.points, model.prototypes_)
+    left = np.linalg.norm(found.residuals / model.scale_, axis=1)
+    assert np.allclose(left, nearest)
+    shown = AlignmentDisplay.from_estimator(model, NEW[0], shape=(8, 8))
+    assert np.isclose(shown.tangent_distance, nearest[0])
+    assert np.allclose(shown.x, NEW[0])
+    assert np.allclose(shown.y, model.prototypes_[found.nearest[0]])
+    # Along its own tangents a model is as near as before.
+    swept = TangentDisplay.from_estimator(model, index=0, shape=(8, 8))
+    moved = model.prototypes_[0] + 0.5 * np.asarray(swept.tangents).sum(axis=0)
+    assert np.allclose(model._squared_distances(moved[None])[0, 0], 0)
+    assert model._squared_distances(moved[None] + 0.1)[0, 0] > 0.01
 
 
 def test_tangents_that_the_fit_put_aside_align_nothing():

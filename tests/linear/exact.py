@@ -242,7 +242,7 @@ def draw(kind, rng):
 def problems(n_problems, seed=0):
     """Random and degenerate problems, over scales, types, methods, kernels."""
     rng = np.random.default_rng(seed)
-    scales = (0, 0, 0, 0, 3, -150, 150, -60, 60, 10, -10)
+    scales = (0, 0, 0, 0, 3, -55, 55, -40, 40, 10, -10)
     plans = [
         {"C": np.inf}, {"C": np.inf, "tol": 1e-9}, {"C": 1.0}, {"C": 1e6},
         {"C": np.inf, "penalize_intercept": True},

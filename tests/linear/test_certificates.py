@@ -8,8 +8,9 @@ import scipy.sparse as sp
 from sklearn.datasets import load_iris
 from tests.linear.exact import examine, far_kernels, is_separable, problems
 
-from widemargin.linear import MaxMarginClassifier, active_set, spaces
-from widemargin.linear.spaces import Kernel
+from widemargin.hyperplanes import active_set, spaces
+from widemargin.hyperplanes.spaces import Kernel
+from widemargin.linear import MaxMarginClassifier
 
 # benchmarks/certificates.py looks at thousands.
 N_PROBLEMS = 800

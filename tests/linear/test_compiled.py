@@ -7,7 +7,8 @@ from tests.linear.oracles import separable_sets
 
 from widemargin._compute.engines import chosen
 from widemargin._core.left_out import squared_spans
-from widemargin.linear import MaxMarginClassifier, active_set
+from widemargin.hyperplanes import active_set
+from widemargin.linear import MaxMarginClassifier
 
 
 def both_ways(monkeypatch, X, y, **options):

@@ -11,13 +11,13 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from widemargin._core.duplicates import observation_groups
 from widemargin._core.left_out import squared_spans
+from widemargin.hyperplanes.left_out import Expansion, LeaveOneOut, loo_shifts
+from widemargin.hyperplanes.spaces import LinearSpace
 from widemargin.linear import (
     FixedMarginPerceptron,
     MarginPerceptron,
     MaxMarginClassifier,
 )
-from widemargin.linear.left_out import Expansion, LeaveOneOut, loo_shifts
-from widemargin.linear.spaces import LinearSpace
 
 
 def overlapping(n, d, seed=0, gap=1.0):
@@ -197,7 +197,7 @@ def test_spans_of_dependent_samples_are_none(bias):
 
 def test_some_of_the_span_makes_nobody_too_sure(monkeypatch):
     """Gradients that stop early find a longer way to the span, never a shorter one."""
-    from widemargin.linear import left_out
+    from widemargin.hyperplanes import left_out
 
     X, _ = overlapping(400, 600)
     alpha, private = np.random.default_rng(0).uniform(0.1, 1, (2, 400))

@@ -17,18 +17,19 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.model_selection import cross_val_score
 from tests.linear.oracles import augmented, best_direction, separable_sets
 
-from widemargin.linear import MarginPerceptron, MaxMarginClassifier, active_set
-from widemargin.linear.active_set import solve_active_set
-from widemargin.linear.certificate import plane_margin, upper_bound
-from widemargin.linear.descent import enclose, solve_descent
-from widemargin.linear.patterns import (
+from widemargin.hyperplanes import active_set
+from widemargin.hyperplanes.active_set import solve_active_set
+from widemargin.hyperplanes.certificate import plane_margin, upper_bound
+from widemargin.hyperplanes.descent import enclose, solve_descent
+from widemargin.hyperplanes.patterns import (
     midpoint_of_means,
     random_state_array,
     reflect,
 )
-from widemargin.linear.problem import Options
-from widemargin.linear.spaces import Kernel, KernelSpace, LinearSpace
-from widemargin.linear.walks import Budget, search_bisection_of_paper, start_walk
+from widemargin.hyperplanes.problem import Options
+from widemargin.hyperplanes.spaces import Kernel, KernelSpace, LinearSpace
+from widemargin.hyperplanes.walks import Budget, search_bisection_of_paper, start_walk
+from widemargin.linear import MarginPerceptron, MaxMarginClassifier
 from widemargin.margins import directional_margin, geometric_margin
 
 SEARCHES = ("dynamic", "bisection", "bisection2")
@@ -631,10 +632,10 @@ def test_slack_at_large_scales(scale):
 def test_slack_at_the_end_of_the_scale_is_honest():
     X, y = load_iris(return_X_y=True)
     with pytest.warns(ConvergenceWarning, match="Rounding leaves it open") as caught:
-        model = MaxMarginClassifier().fit(X * 1e150, y)
+        model = MaxMarginClassifier().fit(X * 1e58, y)
     assert len(caught) == 1
     assert (model.margin_ <= model.margin_upper_bound_).all()
-    assert model.score(X * 1e150, y) > 0.98
+    assert model.score(X * 1e58, y) > 0.98
 
 
 def test_the_whole_matrix_of_a_kernel_is_the_same_as_its_blocks():

@@ -14,8 +14,13 @@ from tests.linear.oracles import (
 
 from widemargin._compute import patterns as perceptron
 from widemargin._compute.patterns import Rule, Trace
-from widemargin.linear.patterns import random_state_array, reflect
-from widemargin.linear.walks import Budget, directional_margin, run_sweeps, start_walk
+from widemargin.hyperplanes.patterns import random_state_array, reflect
+from widemargin.hyperplanes.walks import (
+    Budget,
+    directional_margin,
+    run_sweeps,
+    start_walk,
+)
 from widemargin.margins import perceptron_bounds
 from widemargin.margins import perceptrons as bounds_of
 

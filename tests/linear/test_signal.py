@@ -81,3 +81,14 @@ def test_channels_count_together():
     # Neither channel says anything alone.
     alone = SignalClassifier().fit(common[:40], y[:40])
     assert alone.score(common[40:], y[40:]) < 0.9
+
+
+def test_rows_that_cannot_be_signals_are_named():
+    X, y = waves(12, 40, 0)
+    cut = [list(x[: 30 + k]) for k, x in enumerate(X)]
+    for given in (cut, np.array(cut, dtype=object)):
+        with pytest.raises(ValueError, match=r"Every row .*tangents\.pad_series"):
+            SignalClassifier().fit(given, y)
+    X[3] = np.nan
+    with pytest.raises(ValueError, match="Row 3 of X holds NaN only"):
+        SignalClassifier().fit(X, y)

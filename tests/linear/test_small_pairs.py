@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from tests.linear.exact import false_claims
 
-from widemargin.linear import MaxMarginClassifier, small_pairs
+from widemargin.hyperplanes import small_pairs
+from widemargin.linear import MaxMarginClassifier
 
 
 def classes(sizes, d, spread=1.0, seed=0):
@@ -118,6 +119,25 @@ def test_no_false_certificate_of_pairs_together(C, scale):
                 p += 1
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_steps_end_where_rounding_keeps_the_gap_open(monkeypatch):
+    X, y = classes([5, 6, 4, 8], 1, spread=2, seed=2)
+    taken = []
+    real = small_pairs._descend
+
+    def counted(*given):
+        found = real(*given)
+        taken.extend(found[3])
+        return found
+
+    monkeypatch.setattr(small_pairs, "_descend", counted)
+    model = MaxMarginClassifier(tol=1e-3, max_iter=10_000).fit(1e4 * X, y)
+    assert len(taken) == 6
+    assert min(taken) >= 1
+    assert max(taken) < 100
+    assert np.isfinite(model.margin_upper_bound_).all()
+
+
 def test_what_doubles_leave_open_is_solved_alone():
     signs = np.array([[1.0, 1.0, -1.0, -1.0]])
     X = np.array([[[1.0], [2.0], [-1.0], [-2.0]]])
@@ -152,7 +172,7 @@ def test_threads_change_no_bit_of_pairs():
 
 
 def test_blocks_of_distances_change_no_answer(monkeypatch):
-    from widemargin.linear import base
+    from widemargin.hyperplanes import base
 
     X, y = classes([9] * 12, 6)
     model = MaxMarginClassifier().fit(X, y)

@@ -1,4 +1,4 @@
-"""One promise for each of several groups: divided delta, common thresholds."""
+"""One guarantee for each of several groups: divided delta, common thresholds."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ class TestThresholdsOfGroups:
             assert np.isnan(deltas[m:]).all()
         assert np.isnan(deltas_of(np.array([3, 4]), 0.05, 0.05)).all()
 
-    def test_coverage_and_no_promise(self):
+    def test_coverage_and_no_guarantee(self):
         truth, answer, sure, groups = samples()
         found = reject_thresholds(truth, answer, sure, groups, coverage=0.5)
         kept = [np.mean(sure[groups == g] >= found.thresholds[g]) for g in range(3)]
@@ -71,9 +71,9 @@ class TestCommonThreshold:
         for n in (40, 100, 400):
             truth, answer, sure, _ = samples(n)
             for error in (0.05, 0.1, 0.2):
-                promise = {"max_error": error}
-                one = common_threshold(truth, answer, sure, np.zeros(n), **promise)
-                assert one == reject_threshold(truth, answer, sure, **promise)
+                guarantee = {"max_error": error}
+                one = common_threshold(truth, answer, sure, np.zeros(n), **guarantee)
+                assert one == reject_threshold(truth, answer, sure, **guarantee)
 
     def test_all_groups_must_pass(self):
         truth, answer, sure, groups = samples(1500)
@@ -97,7 +97,7 @@ class TestCommonThreshold:
         ) == np.inf  # fmt: skip
 
     @pytest.mark.parametrize("n", [120, 400])
-    def test_promises_are_kept(self, n):
+    def test_guarantees_are_kept(self, n):
         # Group 1 errs with .3 below a half and never above: the error is known.
         rng = np.random.RandomState(3)
         broken, found = 0, []
@@ -114,7 +114,7 @@ class TestCommonThreshold:
         assert broken <= 0.2 * 300
         assert np.mean(np.array(found) < np.inf) > 0.2
 
-    def test_coverage_and_no_promise(self):
+    def test_coverage_and_no_guarantee(self):
         truth, answer, sure, groups = samples(900)
         sure = sure + 0.3 * (groups == 2)
         t = common_threshold(truth, answer, sure, groups, coverage=0.5)

@@ -15,6 +15,7 @@ from widemargin.margins import (
     Sigmoid,
     check_loss,
 )
+from widemargin.margins.losses import BY_NAME, value_and_slope
 
 modest = settings(max_examples=50, deadline=None)
 LOSSES = [
@@ -107,6 +108,18 @@ def test_extreme_margins_stay_finite(loss, dtype):
 
 
 @every_loss
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_tensors_have_the_values_of_arrays(loss, dtype):
+    torch = pytest.importorskip("torch")
+    assert loss.array_api
+    margin = np.linspace(-1, 1, 9, dtype=dtype)
+    found = value_and_slope(loss, torch.tensor(margin))
+    for tensor, array in zip(found, value_and_slope(loss, margin), strict=True):
+        assert tensor.dtype == getattr(torch, dtype)
+        np.testing.assert_allclose(tensor.numpy(), array, rtol=1e-6)
+
+
+@every_loss
 def test_bad_margins_are_refused(loss):
     for method in (loss, loss.value, loss.derivative):
         with pytest.raises(ValueError, match="margin contains NaN"):
@@ -115,7 +128,7 @@ def test_bad_margins_are_refused(loss):
             method(["a"])
 
 
-@pytest.mark.parametrize("kind", [Hinge, Ramp, Exponential, Sigmoid])
+@pytest.mark.parametrize("kind", [k for k in BY_NAME.values() if hasattr(k(), "beta")])
 @pytest.mark.parametrize("beta", [0, -1.0, np.nan, np.inf])
 def test_bad_beta_is_refused_when_used(kind, beta):
     loss = kind(beta=beta)
@@ -135,16 +148,11 @@ def test_values_by_hand():
     np.testing.assert_array_equal(LinearLoss()(theta), -theta)
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("hinge", Hinge),
-        ("ramp", Ramp),
-        ("exponential", Exponential),
-        ("sigmoid", Sigmoid),
-        ("linear", LinearLoss),
-    ],
-)
+def test_every_loss_with_a_name_is_tested():
+    assert set(BY_NAME.values()) == {type(loss) for loss in LOSSES}
+
+
+@pytest.mark.parametrize(("name", "kind"), BY_NAME.items())
 def test_check_loss_knows_the_names(name, kind):
     assert type(check_loss(name)) is kind
 

@@ -1,4 +1,4 @@
-"""Bets against a promise: supermartingales, p-values of ranks, bounds for all times."""
+"""Bets against a guarantee: supermartingales, p-values of ranks, bounds."""
 
 from itertools import permutations, product
 
@@ -11,7 +11,6 @@ from scipy.stats import binom, kstest
 
 from widemargin.margins import error_bounds
 from widemargin.margins.monitoring import (
-    FIRST_STARTS,
     Bets,
     Ranks,
     error_bets,
@@ -50,15 +49,17 @@ class TestBets:
             np.testing.assert_allclose(np.exp(np.concatenate(parts)), slow)
 
     def test_starts_have_all_of_the_money(self):
-        starts = np.arange(50 * FIRST_STARTS)
+        starts = np.arange(6400)
         weights = start_weights(starts)
         assert (weights > 0).all()
         assert (np.diff(weights) <= 0).all()
         np.testing.assert_allclose(weight_left(starts), 1 - np.cumsum(weights))
-        assert weight_left(np.array(10**12)) < 0.02
+        assert weight_left(np.array(10**12)) < 1e-10
+        assert (np.diff(start_weights(np.arange(10**9, 10**9 + 5))) <= 0).all()
+        assert start_weights(np.array(10**9)) > 0
 
     @pytest.mark.parametrize("error", [0.05, 0.3])
-    def test_money_is_a_martingale_at_the_promise_and_less_below(self, error):
+    def test_money_is_a_martingale_at_the_guarantee_and_less_below(self, error):
         # All outcomes of eight answers, with their probabilities.
         outcomes = np.array(list(product([0, 1], repeat=8)))
 
@@ -76,9 +77,9 @@ class TestBets:
         assert (mean(2 * error) > 1).all()
 
     @given(st.floats(1e-3, 0.9), st.floats(0, 1))
-    def test_no_factor_gains_under_the_hypothesis(self, promised, part):
-        q = promised * part
-        wrong, right = np.exp(error_factors(np.array([1, 0]), promised))
+    def test_no_factor_gains_under_the_hypothesis(self, guaranteed, part):
+        q = guaranteed * part
+        wrong, right = np.exp(error_factors(np.array([1, 0]), guaranteed))
         assert (q * wrong + (1 - q) * right <= 1 + 1e-9).all()
 
     def test_bets_on_p_values_are_densities(self):
@@ -89,7 +90,7 @@ class TestBets:
             )
             assert abs(area[0] - 1) < 1e-6
 
-    def test_an_error_that_doubles_is_seen_and_the_promise_is_not(self):
+    def test_an_error_that_doubles_is_seen_and_the_guarantee_is_not(self):
         rng = np.random.default_rng(0)
         assert error_bets(0.05).follow(
             error_factors(rng.random(20_000) < 0.05, 0.05)

@@ -88,12 +88,12 @@ def test_accepted_thresholds_pass_the_binomial_test_and_order_is_free(
         lambda c: np.where(c < 0.55, 0.35, 0.08),
         # Confidently wrong at the top and in a band: the error is not monotone.
         lambda c: np.where((c > 0.97) | ((c > 0.45) & (c < 0.6)), 0.55, 0.05),
-        # Every threshold breaks the promise, by as little as can be.
+        # Every threshold breaks the guarantee, by as little as can be.
         lambda c: np.full(c.shape, 0.1001),
     ],
     ids=["monotone", "not monotone", "hopeless"],
 )
-def test_promised_error_is_kept(mistake_rate, levels):
+def test_guaranteed_error_is_kept(mistake_rate, levels):
     rng = np.random.default_rng(7)
     n, rounds, max_error, delta = 300, 400, 0.1, 0.05
     grid = (np.arange(levels) + 0.5) / levels
@@ -126,7 +126,7 @@ def test_easy_problem_rejects_little():
     assert 0.02 < threshold < 0.1
 
 
-def test_nothing_can_be_promised_from_few_samples():
+def test_nothing_can_be_guaranteed_from_few_samples():
     # 29 faultless ones are needed: log(0.05) / log(0.9) is 28.4.
     for n, n_accepted in ((28, 0), (29, 29), (30, 29), (36, 36)):
         answers = np.zeros(n), np.zeros(n), np.arange(n) / n
@@ -175,7 +175,7 @@ def test_what_no_sample_speaks_against_is_answered(max_error):
 
 @pytest.mark.parametrize(("dtype", "rounding"), [("f8", 1e-12), ("f4", 1e-7)])
 @pytest.mark.parametrize(
-    ("n_sure", "promise"),
+    ("n_sure", "guarantee"),
     [
         (200, {"max_error": 0.1}),
         (31, {"max_error": 0.1}),
@@ -184,7 +184,7 @@ def test_what_no_sample_speaks_against_is_answered(max_error):
         (200, {"coverage": 0.8, "delta": None}),
     ],
 )
-def test_rounding_parts_no_ties(dtype, rounding, n_sure, promise):
+def test_rounding_parts_no_ties(dtype, rounding, n_sure, guarantee):
     """Samples of one kind have one confidence, but for the last digits."""
     rng = np.random.default_rng(0)
     kinds = np.array([0.123, 0.7, 0.71])
@@ -197,7 +197,7 @@ def test_rounding_parts_no_ties(dtype, rounding, n_sure, promise):
     def asked():
         return (exact * (1 + rounding * rng.normal(size=len(exact)))).astype(dtype)
 
-    threshold = reject_threshold(0 * exact, wrong, asked(), **promise)
+    threshold = reject_threshold(0 * exact, wrong, asked(), **guarantee)
     assert 0.2 < threshold < 1.01
     for _ in range(5):
         accepted = asked().astype(float) >= threshold
@@ -223,7 +223,7 @@ def test_one_far_sample_makes_no_ties_of_others():
 
 
 def test_noisy_labels_leave_answers():
-    """Where the surest are wrong as often as others, all of them can be promised."""
+    """Where the surest are wrong as often as others, all of them can be guaranteed."""
     answered = []
     for seed in range(20):
         rng = np.random.default_rng(seed)
@@ -234,7 +234,7 @@ def test_noisy_labels_leave_answers():
     assert np.mean(np.array(answered) > 0.9) > 0.9
 
 
-def test_promised_coverage_is_kept():
+def test_guaranteed_coverage_is_kept():
     rng = np.random.default_rng(1)
     n, rounds, coverage, delta = 100, 800, 0.8, 0.1
     zeros = np.zeros(n)

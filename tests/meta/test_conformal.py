@@ -25,6 +25,8 @@ from widemargin.margins import (
     samples_for_alpha,
     smallest_alpha,
 )
+from widemargin.meta.left_out_neighbors import has_closed_form
+from widemargin.tangents import ImageTangents
 
 X, y = load_digits(return_X_y=True)
 ORDER = np.random.RandomState(0).permutation(len(X))
@@ -32,6 +34,16 @@ X, y = X[ORDER], y[ORDER]
 TRAIN, TEST = slice(0, 1000), slice(1000, None)
 AFFINE = HSSClassifier(1, n_tangents=6)
 NEAREST = wm.TangentKNeighborsClassifier(tangents="none")
+
+
+class Refitted(wm.TangentKNeighborsClassifier):
+    """Neighbours of whom nothing is known."""
+
+    _keeps_distances = False
+
+
+class RefittedNeighbours(KNeighborsClassifier):
+    """Neighbours of whom nothing is known."""
 
 
 def conformal(estimator=AFFINE, **options):
@@ -181,6 +193,66 @@ class TestFolds:
             counts[:, c] += class_contrasts_of(one, X[rows])[:, c] <= own
         np.testing.assert_allclose(model.p_values(X[rows]), (1 + counts) / 26)
 
+    @pytest.mark.parametrize(
+        "estimator",
+        [
+            NEAREST,
+            KNeighborsClassifier(3),
+            wm.TangentKNeighborsClassifier(
+                tangents=ImageTangents(shape=(8, 8), directions=["x_shift"]),
+                sides="both",
+            ),
+        ],
+        ids=["ours", "scikit-learn's", "tangents"],
+    )
+    @pytest.mark.parametrize("nonconformity", ["contrast", "distance"])
+    def test_neighbours_are_left_out_in_closed_form(self, estimator, nonconformity):
+        few = np.concatenate([np.flatnonzero(y == c)[:21] for c in (1, 2, 8)])
+        # A copy within a class, and one in another.
+        few = np.append(few, few[:1])
+        A, b = X[few], np.append(y[few[:-1]], 8)
+        A[1] = A[0]
+        options = {"cv": "leave-one-out", "nonconformity": nonconformity}
+        model = conformal(estimator, **options).fit(A, b)
+        assert len(model.estimators_) == 1
+        # A subclass is not known to have it, and is fitted without each sample.
+        if isinstance(estimator, wm.TangentKNeighborsClassifier):
+            refitted = Refitted(**estimator.get_params(deep=False))
+        else:
+            refitted = RefittedNeighbours(**estimator.get_params(deep=False))
+        slow = conformal(refitted, **options).fit(A, b)
+        assert len(slow.estimators_) == 64
+        asked = np.concatenate([A[:8], X[TEST][:40], A[:1] + 0.5])
+        np.testing.assert_allclose(model.p_values(asked), slow.p_values(asked))
+        for one in (model, slow):
+            np.testing.assert_allclose(one.guaranteed_level(), 0.1)
+            with pytest.raises(ValueError, match=r"compares \d+ models"):
+                one.acceptance_limits()
+        again = pickle.loads(pickle.dumps(model))
+        assert np.array_equal(again.p_values(asked), model.p_values(asked))
+
+    @pytest.mark.parametrize(
+        "estimator",
+        [
+            wm.TangentKNeighborsClassifier(tangents=ImageTangents(shape=(8, 8))),
+            KNeighborsClassifier(metric="seuclidean"),
+            make_pipeline(StandardScaler(), KNeighborsClassifier()),
+            AFFINE,
+        ],
+    )
+    def test_what_learns_has_no_closed_form(self, estimator):
+        assert not has_closed_form(estimator)
+        assert not has_closed_form(
+            wm.TangentKNeighborsClassifier(tangents="none", algorithm="rerank")
+        )
+
+    def test_plain_neighbours_are_left_out_one_by_one_at_any_size(self):
+        model = conformal(NEAREST).fit(X[:330], y[:330])
+        assert np.array_equal(model.n_calibration_, np.bincount(y[:330]))
+        np.testing.assert_allclose(model.guaranteed_level(), 0.1)
+        p = model.p_values(X[TEST])[np.arange(797), y[TEST]]
+        assert np.mean(p <= 0.05) < 0.08
+
     def test_more_are_left_out_in_ten_folds(self):
         few = slice(0, 330)
         model = conformal().fit(X[few], y[few])
@@ -217,7 +289,7 @@ class TestOneClass:
 
     def test_it_must_be_asked_for(self):
         one = X[y == 3], y[y == 3]
-        with pytest.raises(ValueError, match="y must hold at least 2 classes"):
+        with pytest.raises(ValueError, match=r"y holds one class.*one_class=True"):
             conformal().fit(*one)
         with pytest.raises(ValueError, match="GLVQClassifier learns what tells"):
             conformal(wm.GLVQClassifier(), one_class=True).fit(*one)

@@ -1,4 +1,4 @@
-"""A watch over a promise: alarms, labels that come later, streams that go on."""
+"""A watch over a guarantee: alarms, labels that come later, streams that go on."""
 
 import pickle
 
@@ -12,6 +12,10 @@ import widemargin as wm
 from widemargin import PromiseMonitor
 
 X, y = load_digits(return_X_y=True)
+# As they come they are writer after writer, which the watch tells.
+IN_ORDER = X, y
+shuffled = np.random.RandomState(0).permutation(len(X))
+X, y = X[shuffled], y[shuffled]
 MODEL = wm.RejectingClassifier(
     wm.GLVQClassifier(2, random_state=0), max_error=0.05, random_state=0
 ).fit(X[:800], y[:800])
@@ -54,6 +58,14 @@ def test_all_is_well():
     assert not watch.alarm_
 
 
+def test_digits_as_they_come_are_not_exchangeable():
+    Z, t = IN_ORDER
+    model = clone(MODEL).fit(Z[:800], t[:800])
+    watch = PromiseMonitor(model, random_state=0).fit(Z[800:1000])
+    watch.watch(Z[1000:])
+    assert watch.shift_alarm_ is not None
+
+
 def test_more_mistakes_and_other_samples_are_seen():
     watch = bare()
     rng = np.random.default_rng(0)
@@ -73,7 +85,7 @@ def test_more_mistakes_and_other_samples_are_seen():
 
 
 def test_few_alarms_are_false():
-    # At the promise itself: 60 streams, of which three may raise an alarm.
+    # At the guarantee itself: 60 streams, of which three may raise an alarm.
     rng = np.random.default_rng(1)
     alarms = np.zeros(2)
     for _ in range(60):
@@ -185,7 +197,7 @@ def test_bad_labels_change_nothing(numbers, labels, said):
 
 
 def test_bad_parameters():
-    with pytest.raises(ValueError, match="max_error must be given: Number promises"):
+    with pytest.raises(ValueError, match="max_error must be given: Number guarantees"):
         PromiseMonitor(ZERO).fit()
     with pytest.raises(ValueError, match="delta"):
         bare(delta=1.0)

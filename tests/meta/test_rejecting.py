@@ -114,13 +114,13 @@ class FirstColumn(ClassifierMixin, BaseEstimator):
     ("n", "max_error", "held_out"),
     [
         (2000, 0.05, 500),  # a quarter is enough
-        (600, 0.02, 300),  # half: the promise wants 318
+        (600, 0.02, 300),  # half: the guarantee wants 318
         (800, 0.02, 318),
-        (200, 0.01, 100),  # nothing can be promised at all
+        (200, 0.01, 100),  # nothing can be guaranteed at all
     ],
 )
 @pytest.mark.filterwarnings("ignore:max_error=")
-def test_as_much_is_held_out_as_the_promise_wants(n, max_error, held_out):
+def test_as_much_is_held_out_as_the_guarantee_wants(n, max_error, held_out):
     X, y = noisy(n)
     model = RejectingClassifier(FirstColumn(), max_error=max_error, random_state=0)
     assert model.fit(X, y).n_held_out_ == held_out
@@ -162,19 +162,19 @@ class Oracle(ClassifierMixin, BaseEstimator):
 
 
 @pytest.mark.filterwarnings("ignore:max_error=0.1 could not be shown")
-@pytest.mark.parametrize("promise", [{"max_error": 0.1}, {"coverage": 0.5}])
-def test_promise_holds_on_new_samples(promise):
+@pytest.mark.parametrize("guarantee", [{"max_error": 0.1}, {"coverage": 0.5}])
+def test_guarantee_holds_on_new_samples(guarantee):
     rng = np.random.default_rng(0)
     broken, n_draws = 0, 300
     for _ in range(n_draws):
         x = rng.random(300)
         y = (rng.random(300) > (1 - x) / 2).astype(int)
         model = RejectingClassifier(
-            Oracle().fit(None, None), cv="prefit", delta=0.2, **promise
+            Oracle().fit(None, None), cv="prefit", delta=0.2, **guarantee
         ).fit(x[:, None], y)
         tau = np.clip(model.threshold_, 0, 1)
         true_error, true_coverage = (1 - tau) / 4, 1 - tau
-        broken += true_error > 0.1 if "max_error" in promise else true_coverage < 0.5
+        broken += true_error > 0.1 if "max_error" in guarantee else true_coverage < 0.5
     # 0.2 and three standard deviations; and it must not be trivially safe.
     assert 0 < broken / n_draws <= 0.2 + 3 * np.sqrt(0.16 / n_draws)
 
@@ -235,7 +235,7 @@ def test_a_label_that_is_a_class_is_refused(classes, given):
         ({"max_error": 1.5}, "max_error"),
         (
             {"coverage": 0.5, "cv": 5},
-            "cv=5 promises max_error on average",
+            "cv=5 guarantees max_error on average",
         ),
         (
             {"coverage": 0.5, "cv": True},
@@ -308,7 +308,7 @@ def test_too_few_samples_refuse_everything_and_say_how_many_are_needed():
     assert not model.accepts(X).any()
 
 
-def test_the_smallest_promise_is_named():
+def test_the_smallest_guarantee_is_named():
     X, y = noisy(100)
     with pytest.warns(UserWarning, match="0.068"):
         RejectingClassifier(FirstColumn(), max_error=0.01, cv=0.43).fit(X, y)
@@ -317,7 +317,7 @@ def test_the_smallest_promise_is_named():
     model = RejectingClassifier(FirstColumn().fit(X, y), max_error=0.1, cv="prefit")
     with pytest.warns(UserWarning, match="it would be 0.2") as caught:
         model.fit(X[:60], wrong * 1)
-    assert "60 faultless ones promise max_error=0.049" in str(caught[0].message)
+    assert "60 faultless ones guarantee max_error=0.049" in str(caught[0].message)
     assert caught[0].filename == __file__
 
 
@@ -474,7 +474,7 @@ def test_frozen_estimator_survives_cloning():
     assert again.threshold_ == model.fit(X[200:], y[200:]).threshold_
 
 
-def test_real_digits_are_answered_within_the_promise():
+def test_real_digits_are_answered_within_the_guarantee():
     X, y = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(y))
     fit, new = order[:1200], order[1200:]

@@ -346,7 +346,9 @@ def test_certain_margins_are_large_enough():
             random_state=0,
         ),
         MarginReweightingClassifier(
-            DecisionTreeClassifier(max_depth=5), theta=0.9, validation_fraction=None
+            DecisionTreeClassifier(max_depth=5, random_state=0),
+            theta=0.9,
+            validation_fraction=None,
         ),
         MarginReweightingClassifier(
             GLVQClassifier(1, random_state=0),
@@ -367,6 +369,21 @@ def test_hard_samples_do_not_make_answers_unsure(model):
     assert_array_equal(model.classes_[P.argmax(axis=1)], model.predict(X[500:]))
     right = model.score(X[500:], y[500:])
     assert P.max(axis=1).mean() == pytest.approx(right, abs=0.04)
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_weights_are_copies_to_what_is_held_out(seed):
+    """The same observations are held out, wherever they stand; .36 and .79 before."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 4))
+    y = (X[:, 0] + 0.8 * rng.normal(size=60) > 0).astype(int)
+    counts, Z = rng.integers(1, 4, 60), rng.normal(size=(100, 4))
+    rows = rng.permutation(np.repeat(np.arange(60), counts))
+    glvq = GLVQClassifier(1, random_state=0)
+    model = MarginReweightingClassifier(glvq, theta=0.3, random_state=0)
+    weighed = model.fit(X, y, counts).predict_proba(Z)
+    copied = model.fit(X[rows], y[rows]).predict_proba(Z)
+    assert_allclose(weighed, copied, atol=1e-9)
 
 
 def test_probabilities_of_frames_and_of_classes_of_one_sample():

@@ -1,4 +1,4 @@
-"""The second threshold: far samples refused, one promise for both, its arithmetic."""
+"""The second threshold: far samples refused, one guarantee for both, its arithmetic."""
 
 import pickle
 
@@ -125,7 +125,7 @@ WORLDS = {
 
 @pytest.mark.filterwarnings("ignore:max_error=")
 @pytest.mark.parametrize("name", WORLDS)
-def test_one_promise_for_both(name):
+def test_one_guarantee_for_both(name):
     chance, rng, broken, n_draws = WORLDS[name], np.random.RandomState(1), 0, 200
     grid = (np.arange(100) + 0.5) / 100
     C, S = np.meshgrid(grid, grid, indexing="ij")

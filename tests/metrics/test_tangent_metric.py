@@ -227,14 +227,6 @@ def test_a_new_metric_is_a_function_of_a_few_lines():
     assert_array_equal(model.kneighbors(Y, 3, return_distance=False), expected)
 
 
-@pytest.mark.parametrize("unit", ["a", [1, 2], 0.0, np.nan, None])
-def test_a_unit_that_is_none_is_refused(unit):
-    with pytest.raises(ValueError, match="unit must be"):
-        TangentMetric(unit=unit).check()
-    with pytest.raises(ValueError, match="unit must be"):
-        TangentMetric(unit=unit).fit(np.eye(3))
-
-
 def test_what_is_no_bundle_is_refused_by_name():
     metric, bundle = TangentMetric(), as_bundle(np.eye(3), np.ones((1, 3)))
     with pytest.raises(TypeError, match="y must be a Bundle"):

@@ -84,19 +84,48 @@ def test_alone_as_among_others():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_nearest_of_every_class(dtype):
+@pytest.mark.parametrize("d", [6, 40])
+@pytest.mark.parametrize(
+    "kind", ["plain", "far", "outlier", "grid", "copies", "equal", "close", "tiny"]
+)
+def test_nearest_of_every_class(kind, d, dtype):
     rng = np.random.default_rng(2)
-    X, Q = rng.normal(size=(150, 6)).astype(dtype), rng.normal(size=(20, 6))
+    X, Q = rng.normal(size=(150, d)), rng.normal(size=(20, d))
+    if kind == "far":
+        X, Q = X + 1000, Q + 1000
+    elif kind == "outlier":
+        # Of lengths whose squares float32 does not hold, beside the references.
+        X[7], Q[3], Q[4] = 1e5, -1e6, 1e25
+    elif kind == "grid":
+        X, Q = rng.integers(2, size=(150, d)), rng.integers(2, size=(20, d))
+    elif kind == "copies":
+        X[100:] = X[rng.integers(100, size=50)]
+        Q[:15] = X[:15]
+    elif kind == "equal":
+        X[:], Q[:10] = X[0], X[0]
+    elif kind == "close":
+        # What tells them apart is beyond float32 beside what all share.
+        X, Q = 1e-5 * X, 1e-5 * Q
+        X[75:] += 1.0
+        Q[::2] += 1.0
+    elif kind == "tiny":
+        X, Q = 1e-12 * X, 1e-12 * Q
+    X, Q = X.astype(dtype), Q.astype(dtype)
     codes = np.sort(rng.integers(5, size=150))
     codes[codes == 3] = 4
-    index = search(X, codes=codes)
-    found = index.class_distances(bundle(Q))
+    frame = np.empty((0, d))
+    index = search(X, frame, codes=codes)
+    found = index.class_distances(bundle(Q, frame))
+    for i in (0, 3, 19):
+        alone = index.class_distances(bundle(Q[i : i + 1], frame))
+        np.testing.assert_array_equal(alone[0], found[i])
+    Q = Q.astype(float)
     d2 = ((Q[:, None] - X.astype(float)) ** 2).sum(axis=2)
     for c in range(6):
         own = d2[:, codes == c]
         expected = own.min(axis=1) if own.size else np.full(len(Q), np.inf)
         np.testing.assert_allclose(found[:, c], expected, rtol=1e-12)
-    d_plus, d_minus = index.rivals(bundle(Q), None)
+    d_plus, d_minus = index.rivals(bundle(Q, frame), None)
     np.testing.assert_allclose(d_plus, d2.min(axis=1), rtol=1e-12)
     other = np.where(codes == codes[d2.argmin(axis=1), None], np.inf, d2)
     np.testing.assert_allclose(d_minus, other.min(axis=1), rtol=1e-12)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_moons
 
+from widemargin._core.samples import check_samples
 from widemargin.prototypes import (
     GLVQClassifier,
     GMLVQClassifier,
@@ -80,3 +81,39 @@ def test_a_class_of_one_sample_is_never_left_out():
     X, y = np.vstack([X, X[:1] + 9]), np.append(y, 7)
     model = GLVQClassifier(random_state=0).fit(X, y)
     assert set(model.prototype_labels_) == {0, 1, 2, 3, 4, 7}
+
+
+@pytest.mark.parametrize("scale", ["none", "within_class_std"])
+def test_models_that_are_trained_together_are_those_trained_alone(monkeypatch, scale):
+    """Batches are all samples, which are in the same ones then."""
+    X, y = gaussians(150, per_class=2, n_classes=3)
+    model = GLVQClassifier(batch_size=1000, scale=scale, random_state=0).fit(X, y)
+    samples = check_samples(model, X, y)
+    trials = [samples.take(np.arange(150) % 3 != k) for k in range(3)]
+    data = [model._prepare(one, None, map, False) for one in trials]
+    states = []
+    for together in (1000, 0):
+        monkeypatch.setattr("widemargin.prototypes.glvq.TOGETHER", together)
+        trial = model._trial(2)
+        starts = [trial._start(one, np.random.RandomState(0)) for one in data]
+        # The unit of a step is one for all.
+        starts = [{**start, "spread": starts[0]["spread"]} for start in starts]
+        states.append(trial._briefly_trained(data, starts))
+    for together, alone in zip(*states, strict=True):
+        np.testing.assert_array_equal(together["codes"], alone["codes"])
+        # The smallest gradient that counts is a share of the largest of all.
+        np.testing.assert_allclose(
+            together["prototypes"], alone["prototypes"], atol=1e-4
+        )
+
+
+def test_no_larger_number_is_tried_where_one_errs_once(monkeypatch):
+    sizes, plain = [], GLVQClassifier._trial
+    monkeypatch.setattr(
+        GLVQClassifier,
+        "_trial",
+        lambda model, size: sizes.append(size) or plain(model, size),
+    )
+    X, y = gaussians(100, n_classes=2)
+    GLVQClassifier(random_state=0).fit(X + 9 * y[:, None], y)
+    assert sizes == [1]

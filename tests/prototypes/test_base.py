@@ -146,8 +146,8 @@ BAD_DATA = [
     (lambda: (iris, y, np.full(150, np.nan)), "NaN"),
     (lambda: (iris, y, np.zeros(150)), "zero for every sample"),
     (lambda: (iris, names, (y == 0).astype(float)), "one class, 'setosa'"),
-    (lambda: (1e160 * iris, y, None), "overflow"),
-    (lambda: (1e-160 * iris, y, None), "squares vanish"),
+    (lambda: (1e160 * iris, y, None), "X has values of up to"),
+    (lambda: (1e-160 * iris, y, None), "divide them"),
     (lambda: (iris, np.linspace(0, 1, 150), None), "Unknown label type"),
 ]
 

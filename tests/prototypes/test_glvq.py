@@ -6,21 +6,22 @@ from scipy.linalg import sqrtm
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.model_selection import cross_val_score
+from tests.margins.test_losses import LOSSES as EVERY_LOSS
 
-from widemargin._compute.glvq import class_order
+from widemargin._compute import engines
+from widemargin._compute.engines import compiled_loss, is_compiled
+from widemargin._compute.glvq import class_columns
 from widemargin._compute.lvq import loss_and_slope
-from widemargin._compute.nearest import product_error
+from widemargin._compute.rounding import product_error
 from widemargin._core.shards import added
 from widemargin.margins import (
     Exponential,
     Hinge,
     LinearLoss,
-    Ramp,
     Sigmoid,
     nearest_right_wrong,
     relative_margin,
 )
-from widemargin.margins.losses import compiled_loss
 from widemargin.prototypes import (
     GLVQClassifier,
     GMLVQClassifier,
@@ -413,15 +414,39 @@ def test_adam_takes_no_step_along_rounding():
     assert 0 < ascent[0, 2] < 1e-13
 
 
-@pytest.mark.parametrize(
-    "loss",
-    [Sigmoid(beta=3.0), Hinge(), Exponential(beta=2.0), Ramp(), LinearLoss()],
+compiled_losses = pytest.mark.parametrize(
+    "loss", [loss for loss in EVERY_LOSS if is_compiled(loss)], ids=repr
 )
+
+
+@compiled_losses
 def test_compiled_losses_are_the_losses(loss):
     margins = np.linspace(-1.5, 1.5, 32)
     found = [loss_and_slope(*compiled_loss(loss), margin) for margin in margins]
     expected = np.stack([loss.value(margins), loss.derivative(margins)], axis=1)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    # Of a sigmoid near 1, one less it is rounded.
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+
+
+def test_kernels_know_no_loss_but_those_they_have():
+    assert {type(loss).__name__ for loss in EVERY_LOSS if is_compiled(loss)} == {
+        *engines.LOSSES
+    }
+    assert not is_compiled(type("Sigmoid", (Sigmoid,), {})())
+    assert np.isnan(loss_and_slope(len(engines.LOSSES), 1.0, 0.3)).all()
+
+
+@compiled_losses
+def test_a_compiled_pass_descends_its_loss(loss):
+    X, y = load_wine(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    fits = []
+    for choice in ("engines", "formulas"):
+        with engines.chosen(choice):
+            model = GLVQClassifier(2, loss=loss, max_iter=3, random_state=0).fit(X, y)
+        fits.append((model.history_["loss"], model.prototypes_))
+    np.testing.assert_allclose(fits[0][0], fits[1][0], rtol=1e-9)
+    np.testing.assert_allclose(fits[0][1], fits[1][1], atol=1e-9)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -456,15 +481,15 @@ def test_float32_products_decide_nothing_that_they_cannot(offset, unit):
     P = (np.repeat(centres, 4, axis=0) + 1e-6 * rng.standard_normal((12, 5))) * unit
     X = (centres[rng.randint(3, size=50)] + 1e-6 * rng.standard_normal((50, 5))) * unit
     labels, codes = rng.permutation(np.arange(12) % 3), rng.randint(3, size=50)
-    order, bounds = class_order(labels, codes)
+    columns = class_columns(labels, codes)
     scale = 1 / np.abs(X).max()
     packed, norms = np.empty((12, 5), np.float32), np.empty(12, np.float32)
-    largest = glvq._prepared(P, order, scale, packed, norms)
+    largest = glvq._prepared(P, columns.order, scale, packed, norms)
     scores = (X * scale).astype(np.float32) @ packed.T
     error = product_error(np.float32, 5) * (5 + largest) + glvq.TINY
     D = ((X[:, None] / unit - P / unit) ** 2).sum(axis=2)
     for x, row, code, d in zip(X, scores, codes, D, strict=True):
-        found = glvq.settled_pair(row, norms, bounds, code, error, x, P, order)
+        found = glvq.settled_pair(row, norms, code, error, x, P, columns)
         own = np.where(labels == code, d, np.inf)
         others = np.where(labels == code, np.inf, d)
         assert found[:2] == (own.argmin(), others.argmin())

@@ -14,7 +14,10 @@ from widemargin._core.select import select
 from widemargin._core.temperature import LeftOut, fit_temperature
 from widemargin.metrics import tangent_distances
 from widemargin.prototypes import HSSClassifier, TVQClassifier
-from widemargin.prototypes.initialization import prototype_counts
+from widemargin.prototypes.initialization import (
+    prototype_counts,
+    within_class_spread,
+)
 from widemargin.prototypes.tangent_models import (
     tried_rows,
     tried_tangents,
@@ -66,7 +69,8 @@ def test_objective_never_rises(digits, options, spring, weighted):
 @pytest.mark.parametrize("options", [{}, {"prototypes_per_class": 3}, TWO])
 def test_distances_are_tangent_distances(digits, options):
     X, y = digits
-    model = HSSClassifier(n_tangents=3, random_state=0, **options).fit(X, y)
+    model = HSSClassifier(n_tangents=3, random_state=0, spring=1e-5, **options)
+    model.fit(X, y)
     two = "tangents" in options
     D = tangent_distances(
         X[:20],
@@ -100,7 +104,7 @@ def test_certified_radius_is_for_one_side(digits):
     step *= 0.999 * radius[:, None] / np.linalg.norm(step, axis=1, keepdims=True)
     assert_array_equal(model.predict(X[:30] + step), model.predict(X[:30]))
     with pytest.raises(ValueError, match="sides='reference'"):
-        HSSClassifier(1, n_tangents=3, **TWO).fit(X, y).certified_radius(X)
+        HSSClassifier(1, n_tangents=3, **TWO, spring=1e-5).fit(X, y).certified_radius(X)
     with pytest.raises(ValueError, match="n_tangents=0"):
         model.margin_bound(X, y, theta=0.1)
 
@@ -146,6 +150,15 @@ def test_float32_is_kept(digits, n_jobs):
         ({"sides": "both", "tangents": np.ones((300, 1, 64))}, "all samples share"),
         ({"sides": "both", "tangents": ImageTangents((8, 8)), "spring": 0}, "spring"),
         ({"tol": -1.0}, "tol"),
+        ({"scale": "std"}, "scale must be one of"),
+        (
+            {
+                "sides": "both",
+                "tangents": ImageTangents((8, 8)),
+                "scale": "within_class_std",
+            },
+            "scale='none'",
+        ),
     ],
 )
 def test_bad_parameters(digits, parameters, message):
@@ -158,6 +171,7 @@ def test_auto_is_the_smallest_that_is_not_clearly_worse_where_held_out():
         check_samples(HSSClassifier(), *load_wine(return_X_y=True))
     )
     X, y = samples.X, samples.codes
+    found = HSSClassifier(scale="none", random_state=0).fit(X, y)
     trials = tried_rows(y, np.random.RandomState(0))
     asked = np.concatenate([rows for _, rows in trials])
     assert sorted(asked) == list(range(len(X)))
@@ -172,12 +186,11 @@ def test_auto_is_the_smallest_that_is_not_clearly_worse_where_held_out():
                 )  # fmt: skip
                 model = HSSClassifier(
                     dict(enumerate(counts.tolist())), m, max_iter=3, tol=0,
-                    random_state=0,
+                    scale="none", random_state=0,
                 ).fit(X[fit], y[fit])  # fmt: skip
                 parts.append(model.predict(X[held]) != y[held])
                 size[m, one_per_class] += counts.sum() * (1 + m)
             wrong[m, one_per_class] = np.concatenate(parts)
-    found = HSSClassifier(random_state=0).fit(X, y)
     chosen = found.tangents_.shape[1], len(found.prototypes_) == 3
     assert chosen == select(sorted(size, key=size.get), wrong.__getitem__)
     assert wrong[chosen].sum() < wrong[1, True].sum()
@@ -271,3 +284,125 @@ def test_temperatures_of_few_samples_are_those_of_models_without_them(model):
     costs, weights = relative_distances(D), w[rows] / w[rows].mean()
     T, _ = fit_temperature(LeftOut(costs, D.argmin(axis=1), y[rows], weights))
     assert model.fit(X, y, w).temperature_ == pytest.approx(T, rel=1e-3)
+
+
+def test_margins_that_decide_about_tangents_are_those_of_fits_without_the_samples():
+    X, y = drifting(90, seed=0)
+    model = HSSClassifier(1, 5, sides="both", tangents=DRIFT, spring=1e-5, max_iter=3)
+    model.fit(X, y)
+    samples = Samples(X, y, np.ones(90), np.arange(3), np.arange(90))
+    bundle = model._bundle_references(samples)
+    parts = np.array_split(np.random.RandomState(0).permutation(90), 3)
+    trials = [(np.setdiff1d(np.arange(90), part), part) for part in parts]
+    expected = [
+        clone(model).fit(X[fit], y[fit]).margins(X[asked], y[asked])
+        for fit, asked in trials
+    ]
+    found = model._left_out_margins(samples, bundle, trials)
+    np.testing.assert_allclose(found, np.concatenate(expected), atol=1e-6)
+
+
+@pytest.mark.parametrize("Model", [HSSClassifier, TVQClassifier])
+def test_samples_bend_only_where_models_are_clearly_better(Model, monkeypatch):
+    X, y = drifting(60, seed=0)
+    model = Model(1, 0, sides="both", tangents=DRIFT)
+    assert model.fit(X, y).metric_.has_tangents
+
+    def by_chance(self, samples, bundle, trials):
+        """Better with tangents by one deviation of what chance does."""
+        random = np.random.RandomState(0)
+        known, noise = random.uniform(-0.2, 1, 60), random.normal(0, 0.3, 60)
+        noise += 0.3 / 60**0.5 - noise.mean()
+        return known + noise * self.metric_.has_tangents
+
+    monkeypatch.setattr(Model, "_left_out_margins", by_chance)
+    still = model.fit(X, y).metric_
+    assert not still.has_tangents
+    assert still.sides == "reference"
+
+
+@pytest.mark.parametrize(
+    ("options", "offset"),
+    [
+        ({}, 0.0),
+        ({"n_tangents": 3}, 0.0),
+        ({"n_tangents": 3}, 1e6),
+    ],
+)
+def test_a_scale_is_that_of_samples_divided_by_it(options, offset):
+    X, y = load_wine(return_X_y=True)
+    spread = within_class_spread(X, y, np.ones(len(X)))
+    Z = X / spread
+    plain = HSSClassifier(**options, scale="none", random_state=0).fit(Z[::2], y[::2])
+    X = X + offset * spread
+    model = HSSClassifier(**options, random_state=0).fit(X[::2], y[::2])
+    # Of the training samples alone, and chosen.
+    own = within_class_spread(X[::2], y[::2], np.ones(len(X[::2])))
+    assert_allclose(model.scale_, own, rtol=1e-6)
+    scaled = HSSClassifier(**options, scale="none", random_state=0)
+    scaled.fit((X[::2] - offset * spread) / own, y[::2])
+    asked = (X - offset * spread) / own
+    close = {"rtol": 1e-6, "atol": 1e-6}
+    assert_allclose(
+        model.prototypes_, scaled.prototypes_ * own + offset * spread, rtol=1e-6
+    )
+    for ask in ("decision_function", "confidence"):
+        assert_allclose(getattr(model, ask)(X), getattr(scaled, ask)(asked), **close)
+    assert_allclose(
+        model._distances_to_classes(X), scaled._distances_to_classes(asked), **close
+    )
+    assert model.score(X[1::2], y[1::2]) > plain.score(X[1::2], y[1::2])
+    # A step of that length changes no answer, in the units of the features.
+    radius = model.certified_radius(X)
+    moves = np.random.default_rng(0).normal(size=(20, *X.shape))
+    moves *= (radius / np.linalg.norm(moves, axis=2))[..., None]
+    for move in moves:
+        assert_array_equal(model.predict(X + 0.999 * move), model.predict(X))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_distances_are_those_of_divided_features(dtype):
+    X, y = load_wine(return_X_y=True)
+    X = X.astype(dtype)
+    model = HSSClassifier(4, 2, scale="within_class_std", random_state=0).fit(X, y)
+    assert model.prototypes_.dtype == dtype
+    scale, labels = model.scale_.astype(float), model.prototype_labels_
+    D = np.empty((len(X), len(labels)))
+    for k, (C, T) in enumerate(zip(model.prototypes_, model.tangents_, strict=True)):
+        delta = (X.astype(float) - C) / scale
+        D[:, k] = np.linalg.norm(delta - delta @ T.T @ T, axis=1)
+    expected = np.column_stack([D[:, labels == c].min(axis=1) for c in range(3)])
+    atol = 1e-9 if dtype == np.float64 else 1e-3
+    assert_allclose(model._distances_to_classes(X), expected, rtol=atol, atol=atol)
+
+
+def test_pixels_stay_as_they_are_and_so_do_features_that_bend(digits):
+    assert HSSClassifier().fit(*digits).scale_ is None
+    bends = HSSClassifier(1, 2, sides="both", tangents=ImageTangents((8, 8)))
+    assert bends.fit(*digits).scale_ is None
+    X, y = load_wine(return_X_y=True)
+    model = HSSClassifier(1, 2).fit(X, y)
+    assert model.scale_ is not None
+    # What was chosen before is forgotten.
+    assert model.set_params(scale="none").fit(X, y).scale_ is None
+
+
+@pytest.mark.parametrize("size", [1, 7, 60])
+def test_batches_of_a_stream_are_the_model_of_all_in_its_units(size):
+    X, y = load_wine(return_X_y=True)
+    rng = np.random.default_rng(0)
+    # Enough that the first 500 have been seen, and more have come.
+    rows = rng.integers(len(X), size=700 if size > 1 else 90)
+    X, y = X[rows] + 0.01 * rng.normal(size=(len(rows), 13)), y[rows]
+    stream = HSSClassifier(1, 3, random_state=0)
+    for start in range(0, len(X), size):
+        part = slice(start, start + size)
+        stream.partial_fit(X[part], y[part], classes=np.unique(y))
+    assert stream.scale_ is not None
+    whole = HSSClassifier(1, 3, scale="none").fit(X / stream.scale_, y)
+    assert_allclose(stream.prototypes_, whole.prototypes_ * stream.scale_, rtol=1e-6)
+    assert_allclose(
+        stream.decision_function(X),
+        whole.decision_function(X / stream.scale_),
+        atol=1e-6,
+    )

@@ -12,6 +12,7 @@ from tests.prototypes import oracle
 
 from widemargin._compute import engines
 from widemargin._compute.nearest import narrowed
+from widemargin._compute.presentations import Balls, Moving, Presentations
 from widemargin._compute.projection_bounds import (
     ProjectionBounds,
     lower_bounds,
@@ -194,13 +195,14 @@ def test_glvq_pushes_no_farther_than_the_box():
     X, y, P, labels = problem(6)
     box = np.stack([np.r_[X, P].min(axis=0), np.r_[X, P].max(axis=0)])
     everywhere = np.array([[-np.inf], [np.inf]]) + np.zeros((1, 3))
-    rest = (1.0, 0, np.inf, 0.1, 0.1, False, np.zeros((0, 3)), np.zeros(0))
+    rest = (1.0, 0.1, 0.1, Balls(np.zeros((0, 3)), np.zeros(0)))
     beyond = 0
     for i in range(len(X)):
         inside, free = P.copy(), P.copy()
         for Q, edges in ((inside, box), (free, everywhere)):
-            wins = np.zeros(6, np.intp)
-            pair_epoch(Q, labels, X, y, np.array([i]), wins, edges, *rest, None)
+            moving = Moving(Q, labels, np.zeros(6, np.intp), edges)
+            shown = Presentations(X, y, np.array([i]), 0, np.inf)
+            pair_epoch(moving, shown, *rest, None)
         np.testing.assert_array_equal(inside, np.clip(free, *box))
         beyond += not np.array_equal(inside, free)
     assert beyond
@@ -268,16 +270,16 @@ def test_bounds_change_no_bit(rule, offset, dtype):
     labels, order = np.arange(40) % 3, rng.permutation(300)
     model = LVQClassifier(algorithm=rule)
     model.classes_ = np.arange(3)
-    balls = np.zeros((3, 60), dtype) + dtype(offset), np.full(3, 100, dtype)
+    balls = Balls(np.zeros((3, 60), dtype) + dtype(offset), np.full(3, 100, dtype))
     box = X.mean(axis=0) + np.array([[-3], [3]], dtype) * X.std(axis=0)
     found = []
     for bounded in (False, True):
         Q, wins, rates = P.copy(), np.zeros(40, np.intp), np.full(40, 0.3)
         search = heads_of(X).at(Q) if bounded else None
-        shared = (Q, labels, X, y, order, wins, box)
+        shown = Presentations(X, y, order, 0, 300.0)
         epoch, options = model._epoch(rule, rates, balls)
         with engines.chosen("engines"):
-            told = epoch(*shared, 0.4, 0, 300.0, *options, search)
+            told = epoch(Moving(Q, labels, wins, box), shown, 0.4, *options, search)
         found.append((Q, wins, rates, told))
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -307,7 +309,7 @@ def test_heads_bound_distances_wherever_prototypes_went(seed, dtype):
     low = np.empty((80, 5))
     for i in range(80):
         lower_bounds(i, search)
-        low[i] = search[9]
+        low[i] = search.low
     D = ((X[:, None].astype(float) - P) ** 2).sum(axis=2)
     assert np.all(low <= D)
     # They tell something: most of the distance.

@@ -166,3 +166,18 @@ def test_batches_go_on_after_a_fit_and_units_have_no_unit(digits):
     with pytest.raises(ValueError, match="is not what the first call"):
         model.partial_fit(X, y, classes=[0, 1])
     assert model.prototypes_ is kept
+
+
+def test_models_without_some_samples_have_the_tangents_of_the_whole(monkeypatch):
+    """They choose others where samples are few, and are right as often as those are."""
+    X, y = load_digits(return_X_y=True)
+    X, y, seen, plain = X[:300], y[:300], [], TDNeuronClassifier._said_of
+    monkeypatch.setattr(
+        TDNeuronClassifier,
+        "_said_of",
+        lambda model, samples: seen.append(model.n_tangents_) or plain(model, samples),
+    )
+    model = TDNeuronClassifier(random_state=0).fit(X, y)
+    model.predict_proba(X[:2])
+    assert len(seen) > 1
+    assert set(seen) == {model.n_tangents_}

@@ -82,7 +82,7 @@ def test_models_are_finite(model, name):
 
 
 @every_model
-@pytest.mark.parametrize("scale", [2.0**-498, 2.0**498])
+@pytest.mark.parametrize("scale", [2.0**-190, 2.0**190])
 def test_units_do_not_matter(model, scale):
     plain = clone(model).fit(iris, y)
     scaled = clone(model).fit(scale * iris, y)

@@ -3,7 +3,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
+from sklearn.decomposition import PCA
 from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from widemargin.margins import margin_reweight
 from widemargin.metrics import TangentMetric
@@ -298,7 +301,7 @@ def test_training_keeps_what_the_start_knows(size, d, n_shifted):
     """No margin is near theta: to raise their mean it gives up a class."""
     for seed in (3, 4):
         X, y = wide(520, d, n_shifted, seed)
-        start = HSSClassifier(1, size[1]).fit(X[:120], y[:120])
+        start = HSSClassifier(1, size[1], scale="none").fit(X[:120], y[:120])
         model = TVQClassifier(*size, random_state=0).fit(X[:120], y[:120])
         score = model.score(X[120:], y[120:])
         assert score > start.score(X[120:], y[120:]) - 0.05
@@ -322,7 +325,7 @@ def test_margins_that_theta_is_far_from_give_up_no_class():
 
 def test_a_start_that_is_kept_is_the_start():
     X, y = wide(120, 2000, 40, seed=4)
-    start = HSSClassifier(1, 3).fit(X, y)
+    start = HSSClassifier(1, 3, scale="none").fit(X, y)
     model = TVQClassifier(1, 3).fit(X, y)
     same_models(model, start, atol=1e-9)
     assert model.n_iter_ == 1
@@ -348,7 +351,7 @@ def test_frames_of_samples_that_choose_are_made_once(monkeypatch):
     made, bundle = [], TangentMetric.bundle
 
     def counted(self, X, *args, **options):
-        made.append(len(X))
+        made.append(repr(self.tangents))
         return bundle(self, X, *args, **options)
 
     monkeypatch.setattr(TangentMetric, "bundle", counted)
@@ -357,4 +360,17 @@ def test_frames_of_samples_that_choose_are_made_once(monkeypatch):
         sides="both", tangents=ImageTangents((8, 8)), max_iter=3, random_state=0
     )
     model.fit(X[:120], y[:120])
-    assert made == [120]
+    # All springs share the frames; of fewer directions there are others.
+    assert repr(model.tangents) in made
+    assert len(made) == len(set(made))
+
+
+def test_copies_that_a_projection_rounded_are_one_sample():
+    X, y = load_breast_cancer(return_X_y=True)
+    X, y = np.tile(X[:120], (3, 1)), np.tile(y[:120], 3)
+    # fit_transform's copies differ by rounding, those of transform do not.
+    steps = make_pipeline(StandardScaler(), PCA(8, svd_solver="full"))
+    one, other = clone(steps).fit_transform(X), steps.fit(X).transform(X)
+    assert len(np.unique(one, axis=0)) > len(np.unique(other, axis=0)) == 120
+    fits = [TVQClassifier(max_iter=5, random_state=0).fit(Z, y) for Z in (one, other)]
+    same_models(*fits, atol=1e-9)

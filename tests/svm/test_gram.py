@@ -8,8 +8,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
+from widemargin.hyperplanes import gram
 from widemargin.metrics import tangent_kernel
-from widemargin.svm import JitteredSVC, TangentSVC, VirtualSVC, gram
+from widemargin.svm import JitteredSVC, TangentSVC, VirtualSVC
 from widemargin.tangents import SignalTangents
 
 DRIFT = SignalTangents(["shift", "scale", "offset", "slope"])

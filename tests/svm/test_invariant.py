@@ -5,8 +5,8 @@ from sklearn.metrics import log_loss
 from sklearn.svm import SVC
 
 from widemargin._core.samples import Samples
+from widemargin.hyperplanes.pairwise import spanned_duels
 from widemargin.svm import InvariantHyperplaneSVC
-from widemargin.svm.pairwise import spanned_duels
 from widemargin.tangents import ImageTangents
 
 GENERATOR = ImageTangents((8, 8), ["x_shift", "y_shift"])

@@ -10,12 +10,13 @@ from sklearn.datasets import load_digits
 from widemargin import MaxMarginClassifier
 from widemargin._compute import machine
 from widemargin._compute.machine import available_bytes
+from widemargin.hyperplanes import pairwise
 from widemargin.metrics import (
     image_distortion_distances,
     tangent_distances,
     tangent_kernel,
 )
-from widemargin.svm import JitteredSVC, TangentSVC, pairwise
+from widemargin.svm import JitteredSVC, TangentSVC
 from widemargin.tangents import ImageTangents
 
 GIB = 2**30

@@ -9,8 +9,8 @@ GENERATOR = ImageTangents((8, 8), ["x_shift", "y_shift", "rotation"])
 
 
 def machine(**options):
-    defaults = {"gamma": 0.1, "tangents": GENERATOR, "tol": 1e-5, "random_state": 0}
-    return TangentSVC(**{**defaults, **options})
+    defaults = {"gamma": 0.1, "tangents": GENERATOR, "spring": 1e-5, "tol": 1e-5}
+    return TangentSVC(**{**defaults, "random_state": 0, **options})
 
 
 @pytest.mark.parametrize("C", [0.3, 10.0])

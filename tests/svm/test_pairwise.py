@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedKFold
 
-from widemargin.svm.pairwise import PairwiseMachine, left_out_duels
+from widemargin.hyperplanes.pairwise import PairwiseMachine, left_out_duels
 
 WEIGHTS = 1 + np.arange(90) % 3
 

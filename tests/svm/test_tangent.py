@@ -10,14 +10,14 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from widemargin._core.temperature import LeftOut, fit_temperature
+from widemargin.hyperplanes.pairwise import PairwiseMachine, left_out_duels
 from widemargin.metrics import (
     TangentMetric,
     tangent_distances,
     tangent_kernel,
 )
 from widemargin.svm import TangentSVC
-from widemargin.svm.pairwise import PairwiseMachine, left_out_duels
-from widemargin.tangents import ImageTangents
+from widemargin.tangents import ImageTangents, SignalTangents
 
 GENERATOR = ImageTangents((8, 8), ["x_shift", "y_shift", "rotation"])
 
@@ -385,16 +385,35 @@ def bars(n, seed=0):
     return (images + 0.1 * rng.normal(size=images.shape)).reshape(n, -1), y
 
 
-def test_moves_cost_where_classes_differ_by_them():
-    X, y = bars(1500)
-    tangents = ImageTangents((12, 12))
-    model = TangentSVC(tangents=tangents).fit(X[:600], y[:600])
-    free = TangentSVC(C=10.0, spring=1e-5, tangents=tangents).fit(X[:600], y[:600])
-    assert (model.C_, model.spring_) != (10.0, 1e-5)
-    assert model.score(X[600:], y[600:]) > free.score(X[600:], y[600:])
-    same = TangentSVC(C=model.C_, spring=model.spring_, tangents=tangents)
-    same.fit(X[:600], y[:600])
-    np.testing.assert_array_equal(model.duels(X[600:]), same.duels(X[600:]))
+def late(n, drift, spread):
+    """Bumps of three classes that come one after the other, on a drifting baseline."""
+    rng, y = np.random.default_rng(0), np.arange(n) % 3
+    at = 0.5 + 0.03 * y[:, None] + rng.normal(0, spread, (n, 1))
+    X = np.exp(-(((np.linspace(0, 1, 40) - at) / 0.1) ** 2))
+    return X + rng.normal(0, drift, (n, 1)) + rng.normal(0, 0.05, X.shape), y
+
+
+def test_moves_that_tell_classes_apart_are_not_made():
+    X, y = late(240, 0, 0.012)
+    model = TangentSVC(tangents=SignalTangents(["shift"])).fit(X[:90], y[:90])
+    assert (model.sides_, model.input_tangents_) == ("none", None)
+    same = TangentSVC(C=model.C_, tangents="none").fit(X[:90], y[:90])
+    np.testing.assert_array_equal(model.duels(X[90:]), same.duels(X[90:]))
+
+
+def test_moves_are_as_free_and_as_many_as_left_out_samples_ask_for():
+    X, y = late(240, 2, 0.005)
+    both = SignalTangents(["shift", "offset"])
+    model = TangentSVC(tangents=both).fit(X[:90], y[:90])
+    assert model.input_tangents_.directions == ("offset",)
+    assert model.spring_ < 1
+    plain = TangentSVC(tangents="none").fit(X[:90], y[:90])
+    free = TangentSVC(tangents=both, spring=1e-5).fit(X[:90], y[:90])
+    for other in (plain, free):
+        assert model.score(X[90:], y[90:]) > other.score(X[90:], y[90:])
+    ends = {"tangents": model.input_tangents_, "spring": model.spring_}
+    same = TangentSVC(C=model.C_, **ends).fit(X[:90], y[:90])
+    np.testing.assert_array_equal(model.duels(X[90:]), same.duels(X[90:]))
 
 
 def test_what_is_given_is_not_chosen():

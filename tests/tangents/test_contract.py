@@ -265,7 +265,8 @@ def test_a_new_generator_is_a_class_of_a_few_lines():
     generator = Drift().set_params(power=2)
     found = tangent_distances(drifted, X, tangents=generator, sides="both", spring=0)
     np.testing.assert_allclose(np.diag(found), 0, atol=1e-12)
-    model = TangentKNeighborsClassifier(1, tangents=generator).fit(X, y)
+    model = TangentKNeighborsClassifier(1, tangents=generator, sides="both")
+    model.fit(X, y)
     assert model.score(drifted, y) == 1
     assert generator.bundle(X).n_tangents == 1
 

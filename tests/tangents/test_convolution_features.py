@@ -61,6 +61,18 @@ def test_pushed_tangents_are_derivatives(seed, channels):
         np.testing.assert_allclose(found, moved / (2 * h), rtol=1e-3, atol=1e-4)
 
 
+def test_tangents_of_many_signals_are_pushed_batch_by_batch(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, T = rng.normal(size=(7, 20)), rng.normal(size=(7, 2, 20))
+    features = ConvolutionFeatures(n_features=300, max_dilations=2).fit(X)
+    whole = features.jvp(X, T)
+    # Two signals at once, and one with its tangents.
+    batch = 2 * 84 * 20
+    monkeypatch.setattr("widemargin.tangents.convolution_features.AT_ONCE", batch)
+    np.testing.assert_allclose(features.jvp(X, T), whole, atol=1e-12)
+    assert features.jvp(X, T[:, :0]).shape == (7, 0, whole.shape[2])
+
+
 @pytest.mark.parametrize("before", [0, 3])
 def test_what_is_nan_at_the_ends_is_no_part_of_a_signal(before):
     rng = np.random.default_rng(0)

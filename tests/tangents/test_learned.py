@@ -189,7 +189,7 @@ def test_bad_labels_and_samples(digits):
             LearnedTangents(2, **params).bundle(X)
 
 
-@pytest.mark.parametrize("unit", [2.0**900, 2.0**-900])
+@pytest.mark.parametrize("unit", [2.0**190, 2.0**-190])
 @pytest.mark.parametrize("options", [{}, {"per_class": True}, {"local": True}])
 def test_tangents_are_learned_in_any_unit(unit, options):
     X, y = np.random.default_rng(0).normal(size=(20, 4)), np.arange(20) % 2

@@ -88,8 +88,9 @@ def test_a_sample_is_as_near_as_the_nearest_of_its_copies(sides, dtype):
 
 def test_copies_answer_what_moves_beyond_tangents():
     (X, y), (X_new, y_new) = late(6, 0), late(300, 1)
-    plain = TangentKNeighborsClassifier(tangents=TANGENTS).fit(X, y)
-    moved = TangentKNeighborsClassifier(tangents=TANGENTS, transformations=COPIES)
+    ends = {"tangents": TANGENTS, "sides": "both"}
+    plain = TangentKNeighborsClassifier(**ends).fit(X, y)
+    moved = TangentKNeighborsClassifier(**ends, transformations=COPIES)
     assert moved.fit(X, y).score(X_new, y_new) > plain.score(X_new, y_new) + 0.1
     assert moved.score(X_new, y_new) > 0.9
 

@@ -23,8 +23,6 @@ Solving least squares problems, 1974. Shapes: Z (m, p); h, a (m,); X (n, d) in d
 precision; signs (n,); rows, alpha (k,); centre (d,).
 """
 
-import math
-
 import numpy as np
 
 from widemargin._compute.compiled import add_times, dot, njit
@@ -111,13 +109,14 @@ def _solve_upper(factor, k, x):
 @njit(inline="always")
 def _step_until_zero(a, active, k, target):
     """Move the active part of `a` towards `target`; position that blocks, or -1."""
-    step, blocking = 1.0, -1
+    # No literal: what takes it would be compiled for it, and again for numbers.
+    step, blocking = 1.0, np.int64(-1)
     for i in range(k):
         if target[i] <= 0.0:
             current = a[active[i]]
             length = current / (current - target[i]) if current > 0.0 else 0.0
             if length < step or blocking < 0:
-                step, blocking = min(step, length), i
+                step, blocking = min(step, length), np.int64(i)
     for i in range(k):
         a[active[i]] += step * (target[i] - a[active[i]])
     if blocking >= 0:
@@ -128,12 +127,12 @@ def _step_until_zero(a, active, k, target):
 @njit(inline="always")
 def _ray(a, active, k, j, ray):
     """Follow a direction without curvature; position that leaves, or -1 if none."""
-    length, leaving = np.inf, -1
+    length, leaving = np.inf, np.int64(-1)
     for i in range(k):
         if ray[i] < 0.0:
             ratio = a[active[i]] / -ray[i]
             if ratio < length:
-                length, leaving = ratio, i
+                length, leaving = ratio, np.int64(i)
     if leaving >= 0:
         for i in range(k):
             a[active[i]] += length * ray[i]
@@ -290,7 +289,7 @@ def _spread(Z):
     square = 0.0
     for i in range(Z.shape[0]):
         square += dot(Z[i], Z[i]) / Z.shape[0]
-    return math.ldexp(1.0, math.frexp(square)[1] // 2) if 0.0 < square < np.inf else 1.0
+    return 2.0 ** np.round(np.log2(square) / 2.0) if square > 0.0 else 1.0
 
 
 @njit(inline="always")

@@ -6,7 +6,7 @@ compile once more for it, which takes seconds.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Timer
 from typing import Any
 
@@ -52,9 +52,26 @@ def njit(*, inner: bool = False, **options: Any) -> Callable[[Callable], Any]:
             # There is no folder that can be written.
             kernel = numba.njit(**(options | {"cache": False}))(function)
         kernel.__class__ = _kernel_class(type(kernel))
+        _stamp_of_all_sources(kernel)
         return kernel
 
     return compiled
+
+
+def _stamp_of_all_sources(kernel: Any) -> None:
+    """Let machine code on disk be of the files of all kernels that this one may call.
+
+    numba compares the time and size of the kernel's own file, and would go on with what
+    it has put in from others. Where numba keeps that elsewhere, its own rule holds.
+    """
+    with suppress(AttributeError):
+        file = kernel._cache._cache_file
+        stamps = {*file._source_stamp}
+        for other in kernel.py_func.__globals__.values():
+            if isinstance(other, numba.core.registry.CPUDispatcher):
+                cache: Any = getattr(other, "_cache", None)
+                stamps |= {*cache._cache_file._source_stamp}
+        file._source_stamp = tuple(sorted(stamps))
 
 
 _classes: dict[type, type] = {}
@@ -93,10 +110,11 @@ def _kernel_class(dispatcher: Any) -> type:
                 try:
                     return super().__call__(*map(_plain, args))
                 except SystemError as error:
-                    # Ctrl-C while numba hands the result over.
-                    if isinstance(error.__cause__, KeyboardInterrupt):
-                        raise error.__cause__ from None
-                    raise
+                    # Ctrl-C or SIGTERM while numba hands the result over.
+                    cause = error.__cause__
+                    if cause is None or isinstance(cause, Exception):
+                        raise
+                    raise cause from None
 
         _classes[dispatcher] = Kernel
     return _classes[dispatcher]

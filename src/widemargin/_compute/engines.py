@@ -42,9 +42,19 @@ def in_memory(*arguments: Any) -> bool:
     return len(floats) < 2 and all(kind in FLOATS for kind in floats)
 
 
+# Losses of `margins.losses` that `_compute.lvq.loss_and_slope` has, by number.
+LOSSES = {"Hinge": 0, "Ramp": 1, "Exponential": 2, "Sigmoid": 3, "LinearLoss": 4}
+
+
 def is_compiled(loss: Any) -> bool:
-    """Whether kernels know the loss, see `widemargin.margins.MarginLoss.kernel`."""
-    return "kernel" in vars(type(loss))
+    """Whether kernels know the loss; a class derived from such a one is another."""
+    kind = type(loss)
+    return kind.__module__ == "widemargin.margins.losses" and kind.__name__ in LOSSES
+
+
+def compiled_loss(loss: Any) -> tuple[int, float]:
+    """Return what kernels know a loss by: its number and its scale."""
+    return LOSSES[type(loss).__name__], float(getattr(loss, "beta", 1.0))
 
 
 def of_plain_rows(rows: Any, loss: Any, *rest: Any) -> bool:
@@ -69,7 +79,8 @@ class Engine(NamedTuple):
     `kernel` is a module of `_compute` and a name in it, or a module whose functions
     stand in together for those of a module of formulas. What needs no compilation, as
     code for a device does not, stands in wherever it takes the arguments. `calls` are
-    those that have to pay for a compilation.
+    those that have to pay for a compilation: how often thirty fits call the formula,
+    where it is called once an epoch a thousand times.
     """
 
     kernel: str
@@ -117,6 +128,11 @@ def saved_by_search(
 ) -> float:
     """Seconds that kernels save where references meet as many queries as they are."""
     return saved_by_elimination(y, x_frames, y, y_frames)
+
+
+def in_a_pass(batches: list) -> int:
+    """Return how many batches the rows have, which trials pass several times."""
+    return len({rows.start for rows, _ in batches})
 
 
 # Seconds were measured on two cores of an EPYC; sizes are those of the arguments.
@@ -180,8 +196,10 @@ ENGINES: dict[str, Engine | tuple[Engine, ...]] = {
         name: Engine(
             f"lvq:{name}",
             2.6,
-            lambda P, labels, X, y, order, *rest: len(order) * (1e-5 + 1e-9 * P.size),
-            lambda P, labels, X, *rest: in_memory(P, X),
+            lambda moving, shown, *rest: (
+                len(shown.order) * (1e-5 + 1e-9 * moving.P.size)
+            ),
+            lambda moving, shown, *rest: in_memory(moving.P, shown.X),
         )
         for name in ("lvq1_epoch", "window_epoch", "pair_epoch")
     },
@@ -194,9 +212,9 @@ ENGINES: dict[str, Engine | tuple[Engine, ...]] = {
     "margin_epoch": Engine(
         "lvq:margin_epoch",
         12.0,
-        lambda P, bounds, X, y, order, *rest: len(order) * (6e-5 + 1e-9 * P.size),
-        lambda P, bounds, X, y, order, box, loss, *rest: (
-            in_memory(P, X) and is_compiled(loss)
+        lambda P, bounds, box, shown, *rest: len(shown.order) * (6e-5 + 1e-9 * P.size),
+        lambda P, bounds, box, shown, loss, *rest: (
+            in_memory(P, shown.X) and is_compiled(loss)
         ),
     ),
     # Of TVQ: frames after a step, and a pass over samples that stay put.
@@ -219,7 +237,7 @@ ENGINES: dict[str, Engine | tuple[Engine, ...]] = {
         "glvq:glvq_pass",
         4.4,
         lambda rows, loss, descent, state, units, batches: (
-            1e-4 * len(batches) + 8e-9 * len(rows.X) * len(state["prototypes"])
+            1e-4 * in_a_pass(batches) + 8e-9 * len(rows.X) * len(state["prototypes"])
         ),
         of_plain_rows,
         WITH_TRIALS,
@@ -228,7 +246,7 @@ ENGINES: dict[str, Engine | tuple[Engine, ...]] = {
         "glvq:gmlvq_pass",
         9.0,
         lambda rows, loss, descent, state, units, batches: (
-            2e-4 * len(batches) + 8e-9 * len(rows.X) * len(state["prototypes"])
+            2e-4 * in_a_pass(batches) + 8e-9 * len(rows.X) * len(state["prototypes"])
         ),
         of_plain_rows,
         WITH_TRIALS,
@@ -310,11 +328,18 @@ def engine_for(name: str, *arguments: Any) -> Any:
     return None
 
 
+_homes: dict[str, str] = {}
+
+
 def formula(function: Function) -> Function:
     """Decorate a formula: its engine stands in for it where that is worth it.
 
     It is called with positional arguments; ``formula.__wrapped__`` is the function.
+    `ENGINES` knows formulas by name, so that no two may have the same.
     """
+    home = _homes.setdefault(function.__name__, function.__module__)
+    if home != function.__module__:
+        raise TypeError(f"there is a formula {function.__name__} in {home} already")
 
     @wraps(function)
     def call(*arguments: Any) -> Any:

@@ -8,7 +8,7 @@ Shapes: tangents (n, l, d); a block of pairs (n_x, n_y); pairs (m,).
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,8 +90,6 @@ def _rows_at_once(out: NDArray) -> Iterable[slice]:
     return batched_slices(len(out), max(1, BLOCK_PAIRS // max(1, out.shape[1])))
 
 
-# What overflows says nothing, and is computed again, or not resolved.
-@np.errstate(over="ignore", invalid="ignore")
 def one_sided(
     products: NDArray, x_products: NDArray, x_norms: NDArray, x_coefficients: NDArray,
     y_norms: NDArray, y_coefficients: NDArray, share: float, spring: float, tau: float,
@@ -127,6 +125,7 @@ def _marked(d2: NDArray, scale: NDArray, tau: float, lower: bool, out: NDArray) 
     return int(out.size - np.count_nonzero(kept))
 
 
+# A determinant that overflows is not resolved.
 @np.errstate(over="ignore", invalid="ignore")
 def two_sided(
     products: NDArray, x_norms: NDArray, x_coefficients: NDArray, y_norms: NDArray,
@@ -297,20 +296,37 @@ def nearest_listed(
 ALL, SAME, OTHER = 0, 1, -1
 
 
+class Counted(NamedTuple):
+    """Which references count for query i: ALL, those of SAME label or those of OTHER.
+
+    The label of reference j is ``y_labels[j]``, that to compare it with ``labels[i]``.
+    """
+
+    labels: NDArray
+    y_labels: NDArray
+    kind: int
+
+
 @formula
 def nearest_under_bounds(
-    bounds: NDArray, x: NDArray, x_frames: NDArray, y: NDArray, y_frames: NDArray,
-    sides: str, spring: float, labels: NDArray, y_labels: NDArray, kind: int, k: int,
+    bounds: NDArray,
+    x: NDArray,
+    x_frames: NDArray,
+    y: NDArray,
+    y_frames: NDArray,
+    sides: str,
+    spring: float,
+    counted: Counted,
+    k: int,
     n_jobs: int | None,
-) -> tuple[NDArray, NDArray]:  # fmt: skip
+) -> tuple[NDArray, NDArray]:
     """Squared distances and indices of the k nearest references of every row of x.
 
-    ``bounds[i, j]`` never exceeds the squared distance of the pair. Of the `kind` that
-    counts is a reference by ``y_labels[j]`` and ``labels[i]``. Where there are fewer
-    than k, the distance is infinite and the index len(y). The k least bounds give a
+    ``bounds[i, j]`` never exceeds the squared distance of the pair. Where fewer than k
+    count, the distance is infinite and the index len(y). The k least bounds give a
     radius.
     """
-    counts = _counts(labels, y_labels, kind, bounds.shape)
+    counts = _counts(counted, counted.y_labels, bounds.shape)
     bounds = np.where(counts, bounds, np.inf)
     seeds = smallest(bounds, k)
     i, j = np.repeat(np.arange(len(x)), seeds.shape[1]), seeds.ravel()
@@ -325,21 +341,29 @@ def nearest_under_bounds(
 
 @formula
 def nearest_of_candidates(
-    candidates: NDArray, x: NDArray, x_frames: NDArray, y: NDArray, y_frames: NDArray,
-    sides: str, spring: float, labels: NDArray, y_labels: NDArray, kind: int, k: int,
+    candidates: NDArray,
+    x: NDArray,
+    x_frames: NDArray,
+    y: NDArray,
+    y_frames: NDArray,
+    sides: str,
+    spring: float,
+    counted: Counted,
+    k: int,
     n_jobs: int | None,
-) -> tuple[NDArray, NDArray]:  # fmt: skip
+) -> tuple[NDArray, NDArray]:
     """As `nearest_under_bounds`, among the `candidates` (n_x, n_candidates)."""
-    own = y_labels[candidates]
-    i, c = np.nonzero(_counts(labels, own, kind, candidates.shape))
+    own = counted.y_labels[candidates]
+    i, c = np.nonzero(_counts(counted, own, candidates.shape))
     j = candidates[i, c]
     d2 = listed_distances(x, x_frames, y, y_frames, i, j, sides, spring)
     return nearest_listed(i, j, d2, len(x), k, len(y))
 
 
-def _counts(labels: NDArray, own: NDArray, kind: int, shape: Any) -> NDArray:
+def _counts(counted: Counted, y_labels: NDArray, shape: Any) -> NDArray:
+    labels, kind = counted.labels[:, None], counted.kind
     return np.broadcast_to(
-        (kind == ALL) | ((labels[:, None] == own) == (kind == SAME)), shape
+        (kind == ALL) | ((labels == y_labels) == (kind == SAME)), shape
     )
 
 

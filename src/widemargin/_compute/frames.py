@@ -202,11 +202,12 @@ def _solve(A, r):
             r[s] = 0.0
 
 
-@njit(inline="always")
+@njit(inner=True)
 def _least_squares(delta, first, second, spring, moves, residual):
     """Energy of the best moves along the rows of two frames, and what they leave.
 
-    `moves` (at least as many as rows) and `residual` are written.
+    `moves` (at least as many as rows) and `residual` are written. Called and not
+    inlined: distances and alignments share its compilation.
     """
     W = _stack(first, second)
     n, d = W.shape

@@ -12,20 +12,68 @@ derivatives of the loss by them and Omega the matrix, the gradients of a batch a
     dP_j = -2 sum_i c_ij Omega^T Omega (x_i - p_j),
     dOmega = 2 sum_ij c_ij Omega (x_i - p_j) (x_i - p_j)^T.
 
-Shapes: X (n, d), P (K, d), Omega (r, d). Columns of scores are prototypes by class:
-those of class c are ``order[bounds[c]:bounds[c + 1]]``. Arrays of parameters, their
-moments and `wins` change in place.
+Shapes: X (n, d), P (K, d), Omega (r, d). Arrays of parameters, their moments and `wins`
+change in place.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
 from widemargin._compute.compiled import REORDER, fetch, least_of, njit, up_to
+from widemargin._compute.engines import compiled_loss
 from widemargin._compute.lvq import adam_in_place, loss_and_slope
-from widemargin._compute.nearest import product_error
+from widemargin._compute.rounding import epsilon, product_error
 
 # Below this a square may vanish in float32.
 TINY = 1e-30
-EPS = float(np.finfo(np.float32).eps)
+EPS = epsilon(np.float32)
+
+
+class Columns(NamedTuple):
+    """Prototypes by class: those of c are ``order[bounds[c]:bounds[c + 1]]``."""
+
+    order: np.ndarray
+    bounds: np.ndarray
+
+
+class Batches(NamedTuple):
+    """Rows of every batch, and its rate."""
+
+    starts: np.ndarray
+    stops: np.ndarray
+    rates: np.ndarray
+
+
+class Adam(NamedTuple):
+    """Moments of a parameter, flat; `t` steps were made."""
+
+    m: np.ndarray
+    v: np.ndarray
+    t: int
+    least: float
+
+
+class Loss(NamedTuple):
+    """A named loss."""
+
+    kind: int
+    beta: float
+
+
+class Samples(NamedTuple):
+    """Samples; `offsets` are added to their squared distances, unless they are none.
+
+    `search` are the same in float32, times `unit`; there may be none of them.
+    """
+
+    X: np.ndarray
+    norms: np.ndarray
+    codes: np.ndarray
+    weights: np.ndarray
+    offsets: np.ndarray
+    search: np.ndarray
+    unit: float
 
 
 @njit()
@@ -102,12 +150,13 @@ def _nearest(scores, start, stop, error, x, P, order):
 
 
 @njit()
-def settled_pair(row, norms, bounds, code, error, x, P, order):
+def settled_pair(row, norms, code, error, x, P, columns):
     """Nearest of the own class, nearest of the others, and their squared distances.
 
     The row is written over.
     """
-    start, stop = bounds[code], bounds[code + 1]
+    order = columns.order
+    start, stop = columns.bounds[code], columns.bounds[code + 1]
     _add(row, norms)
     plus, d_plus = _nearest(row, start, stop, error, x, P, order)
     for j in range(start, stop):
@@ -117,8 +166,9 @@ def settled_pair(row, norms, bounds, code, error, x, P, order):
 
 
 @njit()
-def _slopes(plus, minus, d_plus, d_minus, rounding, weight, kind, beta):
+def _slopes(plus, minus, d_plus, d_minus, rounding, weight, loss):
     """Weighted loss of a relative margin, and its derivatives by both distances."""
+    kind, beta = loss
     if plus < 0 or minus < 0:
         margin = 0.0
         if plus != minus:
@@ -133,29 +183,9 @@ def _slopes(plus, minus, d_plus, d_minus, rounding, weight, kind, beta):
 
 
 @njit()
-def glvq_epoch(
-    P,
-    X,
-    x_search,
-    unit,
-    norms,
-    offsets,
-    codes,
-    weights,
-    order,
-    bounds,
-    starts,
-    stops,
-    rates,
-    spread,
-    moments,
-    t,
-    kind,
-    beta,
-    least,
-    wins,
-):
-    """Pass over all batches; return the summed loss. `x_search` is X * unit."""
+def glvq_epoch(P, samples, columns, batches, spread, adam, loss, wins):
+    """Pass over all batches; return the summed loss."""
+    X, unit, (starts, stops, rates) = samples.X, samples.unit, batches
     K, d = P.shape
     packed = np.empty((K, d), np.float32)
     p_norms = np.empty(K, np.float32)
@@ -163,8 +193,8 @@ def glvq_epoch(
     err = _error(d)
     total = 0.0
     for b in range(starts.shape[0]):
-        largest = _prepared(P, order, unit, packed, p_norms)
-        G = np.dot(x_search[starts[b] : stops[b]], packed.T)
+        largest = _prepared(P, columns.order, unit, packed, p_norms)
+        G = np.dot(samples.search[starts[b] : stops[b]], packed.T)
         gradient[:] = 0
         for row in range(G.shape[0]):
             i = starts[b] + row
@@ -173,17 +203,21 @@ def glvq_epoch(
             if i + 1 < stops[b]:
                 fetch(X, i + 1)
             if b + 1 < starts.shape[0] and starts[b + 1] + row < stops[b + 1]:
-                fetch(x_search, starts[b + 1] + row)
-            error = err * (norms[i] * unit * unit + largest) + TINY
+                fetch(samples.search, starts[b + 1] + row)
+            error = err * (samples.norms[i] * unit * unit + largest) + TINY
             plus, minus, d_plus, d_minus = settled_pair(
-                G[row], p_norms, bounds, codes[i], error, x, P, order
+                G[row], p_norms, samples.codes[i], error, x, P, columns
             )
-            offset = offsets[i] if offsets.shape[0] else 0.0
-            loss, c_plus, c_minus = _slopes(
-                plus, minus, d_plus + offset, d_minus + offset, 0.0, weights[i], kind,
-                beta,
-            )  # fmt: skip
-            total += loss
+            offset = samples.offsets[i] if samples.offsets.shape[0] else 0.0
+            d_plus, d_minus, weight = (
+                d_plus + offset,
+                d_minus + offset,
+                samples.weights[i],
+            )
+            value, c_plus, c_minus = _slopes(
+                plus, minus, d_plus, d_minus, 0.0, weight, loss
+            )
+            total += value
             wins[plus if plus >= 0 else max(minus, 0)] += 1
             for side in range(2):
                 j = minus if side else plus
@@ -192,7 +226,7 @@ def glvq_epoch(
                     for f in range(d):
                         gradient[j, f] += c * (x[f] - P[j, f])
         flat = gradient.ravel()
-        adam_in_place(moments[0], moments[1], flat, 0.9, 0.999, t + b + 1, least)
+        adam_in_place(adam.m, adam.v, flat, 0.9, 0.999, adam.t + b + 1, adam.least)
         rate = P.dtype.type(rates[b])
         for j in range(K):
             for f in range(d):
@@ -202,42 +236,23 @@ def glvq_epoch(
 
 @njit()
 def gmlvq_epoch(
-    P,
-    omega,
-    X,
-    norms,
-    codes,
-    weights,
-    order,
-    bounds,
-    starts,
-    stops,
-    rates,
-    ratio,
-    P_moments,
-    omega_moments,
-    t,
-    kind,
-    beta,
-    least,
-    rounding,
-    wins,
+    P, omega, samples, columns, batches, ratio, P_adam, omega_adam, loss, rounding, wins
 ):
     """Pass over all batches; return the summed loss.
 
     Distances are known up to `rounding` times |Omega|^2 (|x|^2 + |p|^2).
     """
-    K, rank = P.shape[0], omega.shape[0]
+    K, rank, (starts, stops, rates) = P.shape[0], omega.shape[0], batches
     packed = np.empty((K, rank), np.float32)
     q_norms = np.empty(K, np.float32)
     pulled = np.empty((K, rank), P.dtype)
     err = _error(rank)
     total = 0.0
     for b in range(starts.shape[0]):
-        x = X[starts[b] : stops[b]]
+        x = samples.X[starts[b] : stops[b]]
         Z, Q = np.dot(x, omega.T), np.dot(P, omega.T)
         unit = 1.0 / max(np.abs(Z).max(), np.float64(TINY))
-        largest = _prepared(Q, order, unit, packed, q_norms)
+        largest = _prepared(Q, columns.order, unit, packed, q_norms)
         G = np.dot((Z * unit).astype(np.float32), packed.T)
         # Not by .sum(axis): numba compiles what it would say of bad axes, for seconds.
         p_norms = np.zeros(K, P.dtype)
@@ -255,15 +270,15 @@ def gmlvq_epoch(
                 square += np.float64(z[f]) * np.float64(z[f])
             error = err * (square * unit * unit + largest) + TINY
             plus, minus, d_plus, d_minus = settled_pair(
-                G[row], q_norms, bounds, codes[i], error, z, Q, order
+                G[row], q_norms, samples.codes[i], error, z, Q, columns
             )
-            noise = 2.0 * norms[i]
+            noise = 2.0 * samples.norms[i]
             if plus >= 0 and minus >= 0:
                 noise += p_norms[plus] + p_norms[minus]
-            loss, c_plus, c_minus = _slopes(
-                plus, minus, d_plus, d_minus, slip * noise, weights[i], kind, beta
+            value, c_plus, c_minus = _slopes(
+                plus, minus, d_plus, d_minus, slip * noise, samples.weights[i], loss
             )
-            total += loss
+            total += value
             wins[plus if plus >= 0 else max(minus, 0)] += 1
             for side in range(2):
                 j = minus if side else plus
@@ -278,27 +293,34 @@ def gmlvq_epoch(
         by_P = np.dot(pulled, omega)
         by_omega *= 2
         by_P *= -2
-        step = t + b + 1
+        step, least = omega_adam.t + b + 1, omega_adam.least
         flat = by_P.ravel()
-        adam_in_place(P_moments[0], P_moments[1], flat, 0.9, 0.999, step, least)
+        adam_in_place(P_adam.m, P_adam.v, flat, 0.9, 0.999, step, least)
         flat = by_omega.ravel()
-        adam_in_place(omega_moments[0], omega_moments[1], flat, 0.9, 0.999, step, least)
+        adam_in_place(omega_adam.m, omega_adam.v, flat, 0.9, 0.999, step, least)
         P -= P.dtype.type(rates[b]) * by_P
         omega -= P.dtype.type(rates[b] * ratio) * by_omega
     return total
 
 
-def class_order(labels, codes):
+def class_columns(labels, codes):
     """Prototypes in the order of their classes, and where each class begins."""
     order = np.argsort(labels, kind="stable")
     classes = np.arange(max(labels.max(), codes.max()) + 2)
-    return order, np.searchsorted(labels[order], classes)
+    return Columns(order, np.searchsorted(labels[order], classes))
 
 
-def edges_and_rates(batches):
+def as_arrays(batches):
     """First and last rows of batches, and their rates."""
     rows = np.array([(b.start, b.stop) for b, _ in batches], dtype=np.intp).T
-    return rows[0].copy(), rows[1].copy(), np.array([rate for _, rate in batches])
+    rates = np.array([rate for _, rate in batches])
+    return Batches(rows[0].copy(), rows[1].copy(), rates)
+
+
+def adam_of(state, name, descent):
+    """Return the moments of a parameter of a state, to be changed in place."""
+    m, v = state[f"{name}_m"].ravel(), state[f"{name}_v"].ravel()
+    return Adam(m, v, state[f"{name}_t"], descent.least)
 
 
 def copied(state, *names):
@@ -314,17 +336,19 @@ def stepped(state, n, *names):
 
 def glvq_pass(rows, loss, descent, state, units, batches):
     """As `prototypes.glvq.glvq_pass`, in one call."""
-    state, unit = copied(state, "prototypes"), units["prototypes"]
+    state = copied(state, "prototypes")
     offsets = rows.X[:0, 0] if rows.offsets is None else rows.offsets
     wins = np.zeros(len(state["prototypes"]), np.int64)
     total = glvq_epoch(
-        state["prototypes"], rows.X, *rows.narrow, rows.norms, offsets, rows.codes,
-        rows.weights, *class_order(state["codes"], rows.codes),
-        *edges_and_rates(batches), unit,
-        (state["prototypes_m"].ravel(), state["prototypes_v"].ravel()),
-        state["prototypes_t"], loss.kernel, float(getattr(loss, "beta", 1.0)),
-        descent.least, wins,
-    )  # fmt: skip
+        state["prototypes"],
+        Samples(rows.X, rows.norms, rows.codes, rows.weights, offsets, *rows.narrow),
+        class_columns(state["codes"], rows.codes),
+        as_arrays(batches),
+        units["prototypes"],
+        adam_of(state, "prototypes", descent),
+        Loss(*compiled_loss(loss)),
+        wins,
+    )
     return stepped(state, len(batches), "prototypes"), total, wins
 
 
@@ -332,18 +356,20 @@ def gmlvq_pass(rows, loss, descent, state, units, batches):
     """As `prototypes.gmlvq.gmlvq_pass`, in one call."""
     state = copied(state, "prototypes", "omega")
     wins = np.zeros(len(state["prototypes"]), np.int64)
-    d = rows.X.shape[1]
+    none = rows.X[:0]
     total = gmlvq_epoch(
-        state["prototypes"], state["omega"], rows.X, rows.norms, rows.codes,
-        rows.weights, *class_order(state["codes"], rows.codes),
-        *edges_and_rates(batches), units["omega"],
-        *(
-            (state[f"{name}_m"].ravel(), state[f"{name}_v"].ravel())
-            for name in ("prototypes", "omega")
-        ),
-        state["omega_t"], loss.kernel, float(getattr(loss, "beta", 1.0)),
-        descent.least, product_error(rows.X.dtype, d), wins,
-    )  # fmt: skip
+        state["prototypes"],
+        state["omega"],
+        Samples(rows.X, rows.norms, rows.codes, rows.weights, none[:, 0], none, 1.0),
+        class_columns(state["codes"], rows.codes),
+        as_arrays(batches),
+        units["omega"],
+        adam_of(state, "prototypes", descent),
+        adam_of(state, "omega", descent),
+        Loss(*compiled_loss(loss)),
+        product_error(rows.X.dtype, rows.X.shape[1]),
+        wins,
+    )
     return stepped(state, len(batches), "prototypes", "omega"), total, wins
 
 

@@ -1,8 +1,8 @@
 """Online LVQ, margins of a batch, and what is nearest: loops over few prototypes.
 
 Prototypes ``P`` (K, d) with class codes ``labels`` (K,) are moved in place; samples
-``X[order[t]]`` are presented one after the other. ``wins`` counts how often each
-prototype came first. Every function runs one epoch of a stage of `total`
+``X[order[t]]`` are presented one after the other (`presentations`). ``wins`` counts how
+often each prototype came first. Every function runs one epoch of a stage of `total`
 presentations that began `start` presentations ago, with the rate
 ``alpha_0 (1 - t/total)``, and returns how many samples were on the wrong side when
 they were presented, and how many pushes the box (2, d) stopped. Where most of the
@@ -30,6 +30,7 @@ T. Kohonen, "Self-Organizing Maps", 3rd edition, section 6.
 import numpy as np
 
 from widemargin._compute.compiled import REORDER, fetch, njit, squared_distance, up_to
+from widemargin._compute.engines import LOSSES, compiled_loss
 from widemargin._compute.projection_bounds import lower_bounds, move_projection
 
 
@@ -64,7 +65,7 @@ def quick_nearest(i, X, P, search):
     """Return what `nearest` does, from those that may be."""
     if search is None:
         return nearest(X[i], P)
-    x, at, low = X[i], lower_bounds(i, search), search[9]
+    x, at, low = X[i], lower_bounds(i, search), search.low
     best = squared_distance(x, P[at])
     if up_to(low, 0, low.shape[0], best)[0] == 1:
         return at, best
@@ -96,7 +97,7 @@ def quick_two_nearest(i, X, P, search):
     if search is None:
         return two_nearest(X[i], P)
     lower_bounds(i, search)
-    x, low = X[i], search[9]
+    x, low = X[i], search.low
     limit = two_smallest(low, x, P)
     first, first_distance = -1, x.dtype.type(np.inf)
     second, second_distance = -1, x.dtype.type(np.inf)
@@ -133,7 +134,7 @@ def quick_nearest_pair(i, X, P, labels, code, search):
     if search is None:
         return nearest_pair(X[i], P, labels, code)
     lower_bounds(i, search)
-    x, low = X[i], search[9]
+    x, low = X[i], search.low
     plus = minus = -1
     for j in range(P.shape[0]):
         if labels[j] == code:
@@ -212,24 +213,24 @@ def push_inside(p, x, rate, box):
 
 
 @njit(fastmath=REORDER)
-def leaves_ball(p, x, rate, centre, radius_squared):
-    """Whether a push away from `x` takes `p` out of a ball."""
-    step = x.dtype.type(rate)
+def leaves_ball(p, x, rate, balls, code):
+    """Whether a push away from `x` takes `p` out of the ball of a class."""
+    step, centre = x.dtype.type(rate), balls.centres[code]
     reach = x.dtype.type(0)
     for f in range(p.shape[0]):
         offset = p[f] - step * (x[f] - p[f]) - centre[f]
         reach += offset * offset
-    return reach > radius_squared
+    return reach > balls.radii_squared[code]
 
 
 @njit()
-def lvq1_epoch(
-    P, labels, X, y, order, wins, box, alpha_0, start, total, rates, search=None
-):
+def lvq1_epoch(prototypes, shown, alpha_0, rates, search=None):
     """LVQ1: the nearest prototype comes nearer if its label is right, else leaves.
 
     With `rates`, one per prototype, it is OLVQ1: they adapt after every move.
     """
+    P, labels, wins, box = prototypes
+    X, y, order, start, total = shown
     errors, stopped, adapts = 0, 0, rates.shape[0] > 0
     for t in range(order.shape[0]):
         i = order[t]
@@ -253,29 +254,14 @@ def lvq1_epoch(
 
 
 @njit()
-def window_epoch(
-    P,
-    labels,
-    X,
-    y,
-    order,
-    wins,
-    box,
-    alpha_0,
-    start,
-    total,
-    window,
-    epsilon,
-    guard,
-    centres,
-    radii_squared,
-    search=None,
-):
+def window_epoch(prototypes, shown, alpha_0, window, epsilon, balls, search=None):
     """LVQ2.1 (`epsilon` 0) and LVQ3: the two nearest move where they disagree.
 
     ``min(d1/d2, d2/d1) > (1 - window)/(1 + window)`` is tested on squared distances.
     """
-    errors, stopped = 0, 0
+    P, labels, wins, box = prototypes
+    X, y, order, start, total = shown
+    errors, stopped, guard = 0, 0, balls.radii_squared.shape[0] > 0
     ratio = ((1.0 - window) / (1.0 + window)) ** 2
     for t in range(order.shape[0]):
         i = order[t]
@@ -301,9 +287,7 @@ def window_epoch(
             move(P[right], X[i], rate)
             follow_apart(right, i, rate, d_right, P, search)
             c = labels[wrong]
-            if guard and leaves_ball(
-                P[wrong], X[i], rate, centres[c], radii_squared[c]
-            ):
+            if guard and leaves_ball(P[wrong], X[i], rate, balls, c):
                 continue
             if push(P[wrong], X[i], rate, box):
                 follow_apart(wrong, i, -rate, d_wrong, P, search)
@@ -313,24 +297,7 @@ def window_epoch(
 
 
 @njit()
-def pair_epoch(
-    P,
-    labels,
-    X,
-    y,
-    order,
-    wins,
-    box,
-    alpha_0,
-    start,
-    total,
-    slope,
-    last_slope,
-    guard,
-    centres,
-    radii_squared,
-    search=None,
-):
+def pair_epoch(prototypes, shown, alpha_0, slope, last_slope, balls, search=None):
     """GLVQ: the nearest of the class comes nearer, that of the others leaves.
 
     With squared distances D and ``mu = (D_minus - D_plus) / (D_plus + D_minus)`` they
@@ -339,7 +306,9 @@ def pair_epoch(
     soft window, the narrower the larger beta, which grows from `slope` to `last_slope`
     by equal factors.
     """
-    errors = 0
+    P, labels, wins, box = prototypes
+    X, y, order, start, total = shown
+    errors, guard = 0, balls.radii_squared.shape[0] > 0
     growth = np.log(last_slope / slope)
     for t in range(order.shape[0]):
         i = order[t]
@@ -359,7 +328,7 @@ def pair_epoch(
         move(P[plus], X[i], nearer)
         follow(plus, i, nearer, d_plus, P, search)
         away, c = rate * (d_plus / both), labels[minus]
-        if guard and leaves_ball(P[minus], X[i], away, centres[c], radii_squared[c]):
+        if guard and leaves_ball(P[minus], X[i], away, balls, c):
             continue
         back = push_inside(P[minus], X[i], away, box)
         follow(minus, i, np.nan if back else -away, d_minus, P, search)
@@ -367,7 +336,7 @@ def pair_epoch(
 
 
 KTH, SOFT = 0, 1
-HINGE, BROKEN, EXPONENTIAL, SIGMOID, IDENTITY = 0, 1, 2, 3, 4
+HINGE, RAMP, EXPONENTIAL, SIGMOID, LINEAR = LOSSES.values()
 
 
 @njit()
@@ -389,7 +358,7 @@ def adam_in_place(m, v, gradient, forget, forget_squares, t, least):
     floor = kind(least) * kind(least) * top
     if not floor > 0:
         # Squares so small that `least` of them vanishes.
-        floor = kind(np.finfo(m.dtype).tiny)
+        floor = kind(2e-38)
     scale = kind(np.sqrt(1.0 - forget_squares**t) / (1.0 - forget**t))
     for i in range(m.shape[0]):
         # A root by its square: at most one over the root, which is a number.
@@ -479,10 +448,12 @@ def loss_and_slope(kind, beta, theta):
     if kind == SIGMOID:
         value = 1.0 / (1.0 + np.exp(min(beta * theta, 700.0)))
         return value, -beta * value * (1.0 - value)
-    if kind == IDENTITY:
+    if kind == LINEAR:
         return -theta, -1.0
+    if kind != HINGE and kind != RAMP:
+        return np.nan, np.nan
     value = max(1.0 - beta * theta, 0.0)
-    if kind == BROKEN and value >= 2.0:
+    if kind == RAMP and value >= 2.0:
         return 2.0, 0.0
     return value, (-beta if value > 0.0 else 0.0)
 
@@ -494,21 +465,16 @@ def move_pair(x, P, bounds, right, wrong, d, w, step, box):
     move_class(x, P, bounds[wrong], bounds[wrong + 1], d, w, -step, box)
 
 
-def margin_epoch(
-    P, bounds, X, y, order, box, loss, unit, gamma, start, total, rule
-):  # fmt: skip
+def margin_epoch(P, bounds, box, shown, loss, unit, gamma, rule):
     """As `prototypes.margin_lvq.margin_epoch`."""
-    beta = float(getattr(loss, "beta", 1.0))
-    return _margin_epoch(
-        P, bounds, X, y, order, box, loss.kernel, beta, unit, gamma, start, total, *rule
-    )
+    kind = compiled_loss(loss)
+    return _margin_epoch(P, bounds, box, shown, *kind, unit, gamma, *rule)
 
 
 @njit()
-def _margin_epoch(
-    P, bounds, X, y, order, box, kind, beta, unit, gamma, start, total, rule, k, h
-):
+def _margin_epoch(P, bounds, box, shown, kind, beta, unit, gamma, rule, k, h):
     """One epoch of Algorithm 1 with a named loss of theta/unit; return summed loss."""
+    X, y, order, start, total = shown
     d, w = np.empty(P.shape[0]), np.empty(P.shape[0])
     losses = 0.0
     for t in range(order.shape[0]):

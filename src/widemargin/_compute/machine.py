@@ -202,6 +202,8 @@ def _results(n_jobs: int | None, calls: Any) -> Any:
 # does. On a device a block is what fills it.
 SAMPLE_ROWS, PAIR_ROWS = 1024, 256
 BLOCK_NUMBERS, DEVICE_NUMBERS = 2**19, 2**26
+# Distances that are held at once where all of some queries are.
+MOST_DISTANCES = 2**30
 
 
 def rows_in_budget(bytes_per_row: float, n_jobs: int | None = 1) -> int:

@@ -94,10 +94,7 @@ class Factors:
         rows = np.flatnonzero(holes.any(axis=1))
         if len(rows) == 0:
             return X
-        # What is expected may lie far beyond what a coarser dtype can square.
-        largest = max(np.abs(self.low).max(), np.abs(self.high).max())
-        fits = largest < np.sqrt(np.finfo(X.dtype).max) / X.shape[1]
-        out = X.astype(X.dtype if fits else np.float64)
+        out = X.copy()
         means, factors = (a.astype(np.float64) for a in (self.means, self.factors))
         for s in batched_slices(len(rows), rows_in_budget(32 * X.shape[1])):
             some = rows[s]

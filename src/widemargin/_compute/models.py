@@ -83,15 +83,14 @@ def _explained(products, offset):
 
 
 @njit()
-def _some(
-    X, rows, norms, offsets, right, nearest, low, reach, gathered, pairs, squared, slots
-):
+def _some(X, models, norms, right, nearest, bounds, gathered, pairs, squared, slots):
     """Write squared distances to the models that may be nearest, infinity for others.
 
     Those that were `nearest` come first; others need not where their distance cannot be
     below these. Products go to `pairs`, a row for each pair, at `slots` (-1: none);
     return how many there are.
     """
+    (rows, offsets), (_, _, low, reach) = models, bounds
     n_models, width = offsets.shape
     n, d = X.shape
     zero = X.dtype.type(0)
@@ -155,27 +154,41 @@ def _margin(z_plus, z_minus):
 
 @njit()
 def one_sided(
-    X, rows, norms, offsets, right, gamma, tiny, nearest, margins, size, scratch,
-    sums, moments, sizes, moves, low, reach, compares_all,
-):  # fmt: skip
-    """Fill nearest (n, 2) and margins (n,), and the sums of pulls, moments and sizes.
+    X,
+    norms,
+    right,
+    gamma,
+    models,
+    tiny,
+    nearest,
+    margins,
+    totals,
+    bounds,
+    size,
+    scratch,
+):
+    """Fill nearest (n, 2) and margins (n,), and the totals.
 
-    `rows` is (K (1+m), d), the stacked models, and `offsets` (K, 1+m) their products
-    with the own centroid; `right` is (n, K), true where the model has the sample's
-    class. Sums are (K, 1+m, d). At most `size` samples at a time need what is written
-    over, `scratch`, see `margin_ascent`.
+    `right` is (n, K), true where the model has the sample's class. `models` are the
+    stacked models (K (1+m), d), and their products with the own centroid (K, 1+m).
+    `totals` are sums over samples: of pulls x (K, 1+m, d), moments and sizes (K, 1+m).
+    At most `size` samples at a time need what is written over, `scratch`, see
+    `margin_ascent`.
 
-    Unless the pass `compares_all`, it leaves out what bounds tell: `low` and `reach`,
-    (K, n), of before the models made `moves` (K, 3), cosine and sine of their turn and
-    the shift of the centroid; `nearest` is what was so then. Bounds are written too,
-    unless they are (K, 0). Return how many pairs were compared.
+    `bounds` are whether any are known, how models moved since (K, 3), cosine and sine
+    of their turn and the shift of the centroid, and `low` and `reach` (K, n), which are
+    written too; (K, 0) where they do not pay. Pairs that they exclude are left out;
+    `nearest` is what was so before the models moved. Return how many pairs were
+    compared.
     """
     n = X.shape[0]
-    n_models, tracks = offsets.shape[0], low.shape[1] > 0
-    if not compares_all:
+    knows, moves, low, reach = bounds
+    n_models, tracks = low.shape[0], low.shape[1] > 0
+    if knows:
         for j in range(n_models):
             _loosen(low[j], reach[j], moves[j, 0], moves[j, 1], moves[j, 2])
     compared = 0
+    sums, moments, sizes = totals
     sums.fill(0.0)
     moments.fill(0.0)
     sizes.fill(0.0)
@@ -185,9 +198,8 @@ def one_sided(
         ahead = X[s.stop : n * (b + 2) // count] if b + 1 < count else X[n:]
         known = s if tracks else slice(0, 0)
         compared += _block(
-            X[s], rows, norms[s], offsets, right[s], gamma[s], tiny, nearest[s],
-            margins[s], scratch, sums, moments, sizes, ahead, low[:, known],
-            reach[:, known], compares_all,
+            X[s], norms[s], right[s], gamma[s], models, tiny, nearest[s], margins[s],
+            totals, (knows, moves, low[:, known], reach[:, known]), scratch, ahead,
         )  # fmt: skip
     return compared
 
@@ -201,10 +213,22 @@ def _part(scratch, start, rows, columns):
 
 @njit()
 def _block(
-    X, rows, norms, offsets, right, gamma, tiny, nearest, margins, scratch, sums,
-    moments, sizes, ahead, low, reach, compares_all,
-):  # fmt: skip
+    X,
+    norms,
+    right,
+    gamma,
+    models,
+    tiny,
+    nearest,
+    margins,
+    totals,
+    bounds,
+    scratch,
+    ahead,
+):
     """Do so for one block, `ahead` being the next, and add to what is returned."""
+    (rows, offsets), (sums, moments, sizes) = models, totals
+    knows, _, low, reach = bounds
     n_models, width = offsets.shape
     n, d = X.shape
     Z, at = _part(scratch, 0, n_models * width, n)
@@ -218,14 +242,14 @@ def _block(
     pairs = Z.reshape(n * n_models, width)
     slots = np.empty((n_models, n), np.intp)
     compared = n * n_models
-    if compares_all:
+    if not knows:
         np.dot(rows, X.T, Z)
         _squared_distances(Z, norms, offsets, squared)
         if low.shape[1]:
             _remember(Z, norms, offsets, squared, low, reach)
     else:
         compared = _some(
-            X, rows, norms, offsets, right, nearest, low, reach,
+            X, models, norms, right, nearest, bounds,
             gathered.reshape(-1)[: n * d].reshape(n, d), pairs, squared, slots,
         )  # fmt: skip
     starts = np.zeros(n_models + 1, np.intp)
@@ -252,7 +276,7 @@ def _block(
             alpha = alphas[side, i]
             alpha[0] = 1
             for k in range(1, width):
-                product = Z[j * width + k, i] if compares_all else pairs[slots[j, i], k]
+                product = pairs[slots[j, i], k] if knows else Z[j * width + k, i]
                 alpha[k] = product - offsets[j, k]
             for k in range(width):
                 pulls[side, i, k] = c * alpha[k]

@@ -20,6 +20,7 @@ from scipy.linalg import eigh
 
 from widemargin._compute.engines import formula
 from widemargin._compute.machine import BLOCK_NUMBERS, batched_slices, rows_in_budget
+from widemargin._compute.rounding import product_error
 
 # Relative error above which a squared distance is computed again.
 COARSE = {np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-6}
@@ -53,15 +54,6 @@ def expanded_distances(
     D += (squared_norms(X) if X_norms is None else X_norms)[:, None]
     D += squared_norms(P)
     return np.maximum(D, 0, out=D)
-
-
-def product_error(dtype: Any, n_features: int) -> float:
-    """Return the rounding of an inner product and its uses, per unit of the norms.
-
-    In units of the dtype's epsilon, 16 and the root of the number of features, as
-    errors of either sign add up.
-    """
-    return float(np.finfo(dtype).eps) * (16.0 + np.sqrt(n_features))
 
 
 @formula
@@ -204,8 +196,8 @@ def rbf_values(X: np.ndarray, Y: np.ndarray, gamma: float) -> np.ndarray:
     """Return exp(-gamma d²) of all pairs, wherever the origin of the data is."""
     # Twice the digits of float32: neighbours' values differ by less than its rounding.
     d2 = squared_distances(X.astype(np.float64), Y.astype(np.float64))
-    with np.errstate(over="ignore"):
-        d2 *= -gamma
+    # No product overflows; with larger ones, too, all but copies are worth nothing.
+    d2 *= -min(gamma, 1e150)
     return np.exp(d2, out=d2)
 
 

@@ -22,7 +22,7 @@ from widemargin._compute.machine import (
     thread_map,
     worker_count,
 )
-from widemargin._compute.nearest import product_error
+from widemargin._compute.rounding import epsilon, product_error
 
 # Rows and columns of one block of inner products: 2 MiB in float32.
 PRODUCT_ROWS, PRODUCT_COLUMNS = 512, 1024
@@ -30,8 +30,6 @@ COLUMN_STEP = 64
 # One over the share of those rows that counts as few queries, and how many times more
 # references these meet at once: a call costs as much as a product then.
 FEW_QUERIES, MORE_COLUMNS = 8, 32
-# How near to the ends of a dtype's range the largest squared norm may come.
-SMALLEST, LARGEST = 1e-12, 1e4
 # Springs beyond move nothing that any dtype can tell, and are numbers in all of them.
 STIFF = 1e30
 # Size below which a squared distance is computed again from its residual, relative to
@@ -56,11 +54,9 @@ class _End:
         norms = np.empty(n, points.dtype)
         coefficients = np.empty((n, n_tangents), points.dtype)
         for rows in batched_slices(n, 512):
-            # What overflows here is noticed, and computed in another unit.
-            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-                centred = points[rows] - center
-                norms[rows] = np.einsum("nd,nd->n", centred, centred, dtype=np.float64)
-                coefficients[rows] = np.einsum("nld,nd->nl", frames[rows], centred)
+            centred = points[rows] - center
+            norms[rows] = np.einsum("nd,nd->n", centred, centred, dtype=np.float64)
+            coefficients[rows] = np.einsum("nld,nd->nl", frames[rows], centred)
         return cls(points, frames, center, norms, coefficients)
 
     def write(self, rows, out):
@@ -132,8 +128,7 @@ class _Packed(NamedTuple):
 def _center(points, dtype):
     if not len(points):
         return np.zeros(points.shape[1], dtype)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return points.mean(axis=0, dtype=np.float64).astype(dtype)
+    return points.mean(axis=0, dtype=np.float64).astype(dtype)
 
 
 def pair_distances(
@@ -192,12 +187,14 @@ def pair_distances(
         y_end = x_end
     else:
         y_end = _End.prepare(y, y_frames, center)
-    if not _fits(x_end, y_end):
-        return _in_another_unit(
-            x, x_frames, y, y_frames, sides=sides, spring=spring, squared=squared,
-            symmetric=symmetric, lower=lower, transposed=target is not out,
-            pass_size=pass_size, n_jobs=n_jobs,
+    if _vanishes(x_end, y_end):
+        ends = (x, x_frames, y, y_frames)
+        d2 = pair_distances(
+            *(end.astype(float, order="C") for end in ends), sides=sides, spring=spring,
+            symmetric=symmetric, lower=lower, pass_size=pass_size, n_jobs=n_jobs,
         )  # fmt: skip
+        d2 = d2 if target is out else d2.T
+        return d2 if squared else np.sqrt(d2).astype(x.dtype)
     few, n_x, n_y, workers = _plan(x_end, y_end, sides, symmetric, n_jobs)
     scratch = Scratch()
 
@@ -243,44 +240,13 @@ def pair_distances(
     return out if squared else np.sqrt(out, out=out)
 
 
-def _fits(x_end, y_end):
-    """Whether squared distances stay well within what the dtype can hold."""
-    numbers = np.finfo(x_end.norms.dtype)
-    largest = np.maximum(x_end.norms.max(initial=0), y_end.norms.max(initial=0))
-    if largest == 0:
-        return not any((end.points != end.center).any() for end in (x_end, y_end))
-    # Rounding of the smallest squares that matter must not vanish.
-    return numbers.tiny / SMALLEST < largest < numbers.max / LARGEST
-
-
-def _in_another_unit(
-    x, x_frames, y, y_frames, *, squared, lower, transposed, **options
-):
-    """Distances of points whose squares leave their dtype: in float64, near one.
-
-    Squared distances are float64 then, whatever the points: float32 cannot hold them.
-    """
-    largest = max(float(np.abs(points).max(initial=0)) for points in (x, y))
-    exponent = -int(np.frexp(largest)[1])
-    d2 = pair_distances(
-        np.ldexp(x.astype(float), exponent), x_frames.astype(float, order="C"),
-        np.ldexp(y.astype(float), exponent), y_frames.astype(float, order="C"),
-        lower=lower, **options,
-    )  # fmt: skip
-    d2 = d2.T if transposed else d2
-    with np.errstate(over="ignore", under="ignore"):
-        if not squared:
-            out = np.ldexp(np.sqrt(d2), -exponent).astype(x.dtype)
-        else:
-            out = np.ldexp(d2, -2 * exponent)
-    lost = squared and d2.max(initial=0) > 0
-    lost = lost and out.max(initial=0) < np.finfo(float).tiny
-    if not lower and (lost or not np.isfinite(out).all()):
-        raise ValueError(
-            f"X and Y reach {largest:.2g}: their squared distances cannot be told in "
-            f"{out.dtype}; scale the data, for instance by StandardScaler."
-        )
-    return out
+def _vanishes(x_end, y_end):
+    """Whether squares are so small that float32 loses them, or most of their digits."""
+    if x_end.norms.dtype != np.float32:
+        return False
+    largest = max(end.norms.max(initial=0) for end in (x_end, y_end))
+    same = all((end.points == end.center).all() for end in (x_end, y_end))
+    return largest < 1e-26 and not same
 
 
 def _plan(x_end, y_end, sides, symmetric, n_jobs):
@@ -367,7 +333,7 @@ class _Block:
         if self.sides == "both":
             # The smallest eigenvalue S can have; float32 may round below it.
             stiffness = (1 + spring) - 1 / (1 + spring)
-            floor = max(stiffness, 8 * float(np.finfo(tile.dtype).eps))
+            floor = max(stiffness, 8 * epsilon(tile.dtype))
             # A spring that keeps S above its rounding spares a look at the pivots.
             clear = 0.0 if stiffness >= 2 * error else 2 * error
             suspects = elimination.two_sided(

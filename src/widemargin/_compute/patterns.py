@@ -91,3 +91,53 @@ class Limits(NamedTuple):
     updates: float
     fewest: int
     most: int
+
+
+class Walk(NamedTuple):
+    """Coefficients m, ``v = sum m l x``, and running sums; the arrays change in place.
+
+    It stands here, because what numba keeps on disk names the place of its types.
+    """
+
+    m: np.ndarray
+    v: np.ndarray
+    sums: np.ndarray
+
+    @property
+    def norm(self) -> float:
+        """``||a||``."""
+        return float(np.sqrt(self.sums[SQUARE]))
+
+    @property
+    def total(self) -> float:
+        """``sum(l m)``: the weight of the additional dimension, over rho."""
+        return float(self.sums[TOTAL])
+
+    @property
+    def n_updates(self) -> int:
+        """Updates made so far, repetitions included."""
+        return int(self.sums[UPDATES])
+
+    @property
+    def upper_bound(self) -> float:
+        """Upper bound of the largest directional margin, up to rounding."""
+        mass = self.sums[MASS]
+        return self.norm / float(mass) if mass > 0.0 else np.inf
+
+    def copy(self) -> "Walk":
+        """Begin a walk that goes its own way from here."""
+        return Walk(*(array.copy() for array in self))
+
+    def restart(self, other: "Walk") -> None:
+        """Begin again, in place, where another walk is."""
+        for mine, new in zip(self, other, strict=True):
+            mine[:] = new
+
+    def without_patterns(self, diag: np.ndarray) -> "Walk":
+        """Forget which patterns were added, keep what they added up to."""
+        sums = self.sums.copy()
+        # Weights may be so large that their squares are no numbers.
+        private = np.sqrt(diag) * self.m
+        with np.errstate(over="ignore"):
+            sums[PRIVATE] += private @ private
+        return Walk(np.empty(0), self.v, sums)

@@ -1,11 +1,12 @@
 """A hard plane of dense rows: certified, and left by its supports, in one call.
 
-What :mod:`widemargin.linear` says in some sixty calls on small arrays, which take
+What :mod:`widemargin.hyperplanes` says in some sixty calls on small arrays, which take
 longer than all rounds of a problem with a few hundred samples. The certificate is of
-:mod:`widemargin.linear.certificate`, from what is stored, with the error of any order
-of the sums on the safe side, where doubles are enough; where they are not, the answer
-is that nothing is sure. Shapes: X (n, d) in double precision; chosen, signs, start,
-asked (m,) of the samples of one problem.
+:mod:`widemargin.hyperplanes.certificate`, from what is stored, with the error of any
+order of the sums on the safe side, where doubles are enough; where they are not, the
+answer is that nothing is sure.
+Shapes: X (n, d) in double precision; chosen, signs (m,) of the samples of one problem;
+at, alpha (k,) of its supports.
 """
 
 import numpy as np
@@ -70,7 +71,7 @@ def _hull_bound(X, rows, signs, dual):
 
 @njit(inline="always")
 def _own_margins(X, rows, dual):
-    """Say what supports add to their own margins, see `widemargin.linear.left_out`."""
+    """Say what supports add to their own margins, see `hyperplanes.left_out`."""
     m = rows.shape[0]
     K = np.empty((m, m))
     for i in range(m):

@@ -26,6 +26,8 @@ from typing import Any
 import numpy as np
 
 from widemargin._compute.compiled import REORDER, dot, least_of, njit, up_to
+from widemargin._compute.presentations import Projections
+from widemargin._compute.rounding import epsilon
 from widemargin._compute.simd import load, splat, store
 
 LENGTH, RENEW, SLACK = 32, 64, 2e-4
@@ -48,7 +50,7 @@ class ProjectionBounds:
             leading = rows.T @ (rows @ axes.astype(np.float32))
             axes = np.linalg.qr(leading.astype(np.float64))[0]
         self.axes = np.ascontiguousarray(axes.T, np.float32)
-        self.slack = 8 * (SLACK + d * float(np.finfo(np.float32).eps))
+        self.slack = 8 * (SLACK + d * epsilon(np.float32))
         self.samples = self._project(Z)
 
     def _project(self, Z: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -59,7 +61,7 @@ class ProjectionBounds:
         projections = np.column_stack([H, np.sqrt(rest).astype(np.float32)])
         return projections, (self.slack * squares + 1e-30).astype(np.float32), squares
 
-    def at(self, P: np.ndarray) -> tuple[Any, ...]:
+    def at(self, P: np.ndarray) -> Projections:
         """Return what the kernels need to find the nearest of some prototypes."""
         K = -(-len(P) // len(GROUP)) * len(GROUP)
         projections, slacks = (
@@ -69,12 +71,12 @@ class ProjectionBounds:
         Z = ((P - self.centre) / self.unit).astype(np.float32)
         H, slacks[: len(P)], squares = self._project(Z)
         projections[:, : len(P)] = H.T
-        *x, x_squares = self.samples
-        scale = (self.centre, P.dtype.type(1 / self.unit), self.slack)
-        ages, low, grouped = np.zeros(len(P)), np.empty(len(P)), np.empty(K, np.float32)
-        return (
-            *x, projections.ravel(), slacks, self.axes, *scale, ages, low, squares,
-            x_squares, grouped,
+        x, x_slacks, x_squares = self.samples
+        unit, n = P.dtype.type(1 / self.unit), len(P)
+        return Projections(
+            x, x_slacks, projections.ravel(), slacks, self.axes, self.centre, unit,
+            self.slack, np.zeros(n), np.empty(n), np.empty(K, np.float32), squares,
+            x_squares,
         )  # fmt: skip
 
 
@@ -96,9 +98,11 @@ def _grouped_bounds(x, projections, slacks, slack, group, low):
 @njit(inline="always")
 def lower_bounds(i, search):
     """Fill in the bounds of the squared distances of sample i; index of the least."""
-    low, grouped = search[9], search[12]
-    _grouped_bounds(search[0][i], search[2], search[3], search[1][i], GROUP, grouped)
-    scale = 1.0 / (np.float64(search[6]) ** 2)
+    low, grouped = search.low, search.grouped
+    _grouped_bounds(
+        search.x[i], search.p, search.p_slacks, search.x_slacks[i], GROUP, grouped
+    )
+    scale = 1.0 / (np.float64(search.unit) ** 2)
     for j in range(low.shape[0]):
         low[j] = scale * np.float64(grouped[j])
     smallest = least_of(grouped, 0, low.shape[0])
@@ -130,16 +134,16 @@ def _renewed(j, P, search):
     Apart, and in loops: it is seldom called, and would be compiled wherever
     projections move.
     """
-    projections, slacks, axes, centre = search[2], search[3], search[4], search[5]
+    projections, slacks, axes = search.p, search.p_slacks, search.axes
     K, inside, z = slacks.shape[0], np.float32(0), np.empty(P.shape[1], P.dtype)
     for f in range(P.shape[1]):
-        z[f] = (P[j, f] - centre[f]) * search[6]
+        z[f] = (P[j, f] - search.centre[f]) * search.unit
     for k in range(len(axes)):
         value = dot(axes[k], z)
         projections[k * K + j] = value
         inside += value * value
-    search[10][j] = dot(z, z)
-    slacks[j] = search[7] * search[10][j] + 1e-30
+    search.p_squares[j] = dot(z, z)
+    slacks[j] = search.slack * search.p_squares[j] + 1e-30
     return inside
 
 
@@ -150,16 +154,16 @@ def move_projection(j, i, rate, distance, P, search):
     Their squared distance was `distance` before. With a rate of NaN it was moved
     otherwise.
     """
-    projections, slacks, unit, slack = search[2], search[3], search[6], search[7]
-    ages, squares = search[8], search[10]
-    m, K = len(search[4]), slacks.shape[0]
+    projections, slacks, slack = search.p, search.p_slacks, search.slack
+    ages, squares = search.ages, search.p_squares
+    m, K = len(search.axes), slacks.shape[0]
     ages[j] += 1.0 if rate > 0 else 1.0 - RENEW * rate
     if ages[j] < RENEW:
-        inside = _moved(projections, j, K, search[0][i], np.float32(rate))
+        inside = _moved(projections, j, K, search.x[i], np.float32(rate))
         # |(1 - a) p + a x|^2 = (1 - a) |p|^2 + a |x|^2 - a (1 - a) |x - p|^2.
-        far = (np.float64(unit) ** 2) * distance
-        squares[j] += rate * (search[11][i] - squares[j] - (1.0 - rate) * far)
-        slacks[j] = max(slacks[j], search[1][i], np.float32(slack * squares[j]))
+        far = (np.float64(search.unit) ** 2) * distance
+        squares[j] += rate * (search.x_squares[i] - squares[j] - (1.0 - rate) * far)
+        slacks[j] = max(slacks[j], search.x_slacks[i], np.float32(slack * squares[j]))
     else:
         inside, ages[j] = _renewed(j, P, search), 0.0
     projections[m * K + j] = np.sqrt(max(squares[j] - inside, 0.0) + SLACK * squares[j])

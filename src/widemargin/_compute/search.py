@@ -13,8 +13,8 @@ of norm.
 What is inlined is compiled once, with what calls it, instead of twice.
 
 Shapes: `x` (n_x, d), `x_frames` (n_x, l_x, d), likewise y, where a single frame is
-that of all references; results (n_x, k). Only references whose label is `labels[i]`
-count for row i with kind = 1, only the others with kind = -1, all with kind = 0.
+that of all references; results (n_x, k). Which references count for a row is told by
+`counted`, see :class:`widemargin._compute.formulas.Counted`.
 """
 
 import numpy as np
@@ -28,7 +28,7 @@ from widemargin._compute.frames import (
     squared_distance,
 )
 from widemargin._compute.machine import batched_slices, thread_map
-from widemargin._compute.nearest import product_error
+from widemargin._compute.rounding import product_error
 
 # References that are looked at first, beyond k: the best under the bound are nearly
 # always the nearest, and a small radius spares most of the rest.
@@ -179,13 +179,13 @@ def _holds(places, j):
 
 @njit()
 def _under_bounds(
-    bounds, x, x_frames, y, y_frames, sides, spring, error,
-    labels, y_labels, kind, best_d2, best_j,
-):  # fmt: skip
+    bounds, x, x_frames, y, y_frames, sides, spring, error, counted, best_d2, best_j
+):
     """Fill `best_d2` and `best_j` with the k nearest references of every row of x.
 
     Places for which there is no reference keep an infinite distance and the index n_y.
     """
+    labels, y_labels, kind = counted
     n_x, n_y = bounds.shape
     k, step = best_d2.shape[1], int(len(y_frames) == n_y)
     l_x, l_y = x_frames.shape[1], y_frames.shape[1]
@@ -228,10 +228,10 @@ def _under_bounds(
 
 @njit()
 def _of_candidates(
-    candidates, x, x_frames, y, y_frames, sides, spring, error,
-    labels, y_labels, kind, best_d2, best_j,
-):  # fmt: skip
+    candidates, x, x_frames, y, y_frames, sides, spring, error, counted, best_d2, best_j
+):
     """As `_under_bounds`, among the given `candidates` (n_x, n_candidates)."""
+    labels, y_labels, kind = counted
     k, step = best_d2.shape[1], int(len(y_frames) == len(y))
     l_x, l_y = x_frames.shape[1], y_frames.shape[1]
     rows = np.empty((1 + l_x, x.shape[1]), x.dtype)
@@ -266,9 +266,8 @@ def nearest_of_candidates(*arguments):
 
 
 def _in_threads(
-    kernel, material, x, x_frames, y, y_frames, sides, spring, labels, y_labels, kind,
-    k, n_jobs,
-):  # fmt: skip
+    kernel, material, x, x_frames, y, y_frames, sides, spring, counted, k, n_jobs
+):
     # Another order of an array would compile the search again.
     x, y, x_frames, y_frames, material = map(
         np.ascontiguousarray, (x, y, x_frames, y_frames, material)
@@ -279,7 +278,8 @@ def _in_threads(
     def fill(rows):
         kernel(
             material[rows], x[rows], x_frames[rows], y, y_frames, SIDE_CODES[sides],
-            float(spring), error, labels[rows], y_labels, kind, d2[rows], index[rows],
+            float(spring), error, counted._replace(labels=counted.labels[rows]),
+            d2[rows], index[rows],
         )  # fmt: skip
 
     thread_map(fill, batched_slices(len(x), ROWS), n_jobs, "neighbours")

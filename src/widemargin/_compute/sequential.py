@@ -41,6 +41,7 @@ scaling the step by ``||a|| / beta`` instead walks through the same directions.
 
 References: Tsampouka and Shawe-Taylor, Perceptron-like large margin classifiers, 2005;
 Panagiotakopoulos and Tsampouka, The perceptron with dynamic margin, ALT 2011.
+
 Shapes: matrix (n, d); signs, cx, squares, diag, factors, m, order (n,); v, centre (d,);
 sums (6,) as named in :mod:`widemargin._compute.patterns`.
 
@@ -247,7 +248,7 @@ def _add(rows, factors, m, v, sums, rule, repeat, k, s, trace):
 
 @njit()
 def sweep(rows, factors, walk, rule, show, limits, trace):
-    """Sweep over the patterns, see `widemargin.linear.sweeps`."""
+    """Sweep over the patterns, see `widemargin.hyperplanes.sweeps`."""
     m, v, sums = walk.m, walk.v, walk.sums
     max_sweeps, max_updates, fewest = limits.sweeps, limits.updates, limits.fewest
     n_patterns = show.order.shape[0]

@@ -18,7 +18,6 @@ from sklearn.utils.validation import validate_data as _validate_data
 
 from widemargin._core.arrays import (
     checked_on_device,
-    in_dtype,
     largest_of,
     numpy_dtype,
     to_numpy,
@@ -26,6 +25,9 @@ from widemargin._core.arrays import (
 
 FLOATS = (np.float64, np.float32)
 _NATIVE = tuple(np.dtype(kind) for kind in FLOATS)
+# How small and how large the largest value of samples may be: weighted sums of fourth
+# powers are then numbers in float64, and squared distances in float32.
+SIZES = {np.dtype(np.float64): (1e-60, 1e60), np.dtype(np.float32): (1e-12, 1e12)}
 FloatArray = NDArray[np.floating[Any]]
 
 
@@ -132,12 +134,12 @@ def check_spring(spring: Any, *, free: bool = True) -> float:
 def check_background(background: Any, X: NDArray) -> Any:
     """Return the value of an empty pixel, a number that `X` can hold."""
     value = check_number("background", background)
-    # Less what is in X, it must still be a number.
     dtype = numpy_dtype(X)
-    if abs(value) > float(np.finfo(dtype).max) / 4:
+    most = SIZES[dtype][1]
+    if abs(value) > most:
         raise ValueError(
-            f"background must be of the size of the numbers in X; got {value:g}, which "
-            f"{dtype} hardly holds."
+            f"background must be of the size of the numbers in X, at most {most:g} in "
+            f"{dtype}; got {value:g}."
         )
     return value
 
@@ -186,17 +188,17 @@ def check_image_shape(
     except TypeError:
         sides = ()
     whole = [isinstance(n, Integral) and not isinstance(n, bool) for n in sides]
-    hint = _possible_shape(n_features, axes)
     if len(sides) not in axes or not all(whole) or min(sides) < 1:
         wanted = " or ".join(_SHAPES[n] for n in axes)
         raise ValueError(
-            f"{owner} needs shape={wanted}, positive integers{hint}; got {shape!r}."
+            f"{owner} needs shape={wanted}, positive integers"
+            f"{_possible_shape(n_features, axes)}; got {shape!r}."
         )
     sides = tuple(int(n) for n in sides)
     if n_features is not None and math.prod(sides) != n_features:
         raise ValueError(
             f"shape={sides} has {math.prod(sides)} pixels and values, but X has "
-            f"{n_features} features{hint}."
+            f"{n_features} features{_possible_shape(n_features, axes)}."
         )
     return sides
 
@@ -223,8 +225,7 @@ def warn_of_paper(background: float, X: Any, sides: tuple[int, ...]) -> None:
         return
     paper = float(np.median(border))
     # Half of the border is of one value, and that is not what is outside.
-    with np.errstate(over="ignore"):
-        alike = np.mean(np.abs(border - paper) < 0.1 * half)
+    alike = np.mean(np.abs(border - paper) < 0.1 * half)
     if alike > 0.5 and abs(paper - background) > 0.5 * half:
         warn_caller(
             f"background is {background:g}, and most of the border of the images is "
@@ -270,6 +271,7 @@ _CONVERSION = re.compile(
 )
 
 
+_RAGGED = re.compile("setting an array element|inhomogeneous")
 # Those of them that a classifier which is not ours can only mean X by.
 OF_SAMPLES = re.compile(
     "could not convert|argument must be a string|setting an array element|inhomogeneous"
@@ -297,6 +299,11 @@ def naming(name: str, errors: re.Pattern = _CONVERSION) -> Iterator[None]:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         # Of complex numbers scikit-learn prints all of them below.
         said = str(error).partition("\n")[0]
+        if name == "X" and _RAGGED.search(said):
+            said += (
+                " Every row needs as many numbers; widemargin.tangents.pad_series makes"
+                " one array of series of unequal length."
+            )
         raise kind(f"{name} must hold numbers only: {said}") from error
 
 
@@ -320,10 +327,32 @@ def text_columns(X: Any) -> str:
     )
 
 
-def validate_data(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
+def check_size(
+    X: Any, name: str = "X", *, whole: bool = False, dtype: Any = None
+) -> None:
+    """Refuse samples whose squares leave the range of a dtype, their own by default.
+
+    Only of a `whole` training set is the largest value too small: a sample of it, or
+    one that is asked about, may be as small as it likes.
+    """
+    dtype, largest = np.dtype(dtype or numpy_dtype(X)), largest_of(X)
+    smallest, most = SIZES[dtype]
+    if largest > most or (whole and 0 < largest < smallest):
+        instead = ", or pass them as float64" * (dtype == np.float32)
+        raise ValueError(
+            f"{name} has values of up to {largest:.2g}; in {dtype} the largest may be "
+            f"from {smallest:g} to {most:g}: divide them by a number of their size"
+            f"{instead}."
+        )
+
+
+def validate_data(
+    estimator: Any, X: Any, *y: Any, whole: bool = True, **options: Any
+) -> Any:
     """As scikit-learn's, with a name for X where it cannot be converted.
 
     Samples on a device stay there, and are finite floats whatever else may be asked.
+    `check_size` looks at floats; one block of a training set is not the `whole`.
     """
     tensor = checked_on_device("X", X)
     if tensor is not None:
@@ -331,7 +360,7 @@ def validate_data(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
         options = {"skip_check_array": True, "reset": options.get("reset", True)}
     try:
         with naming("X"):
-            return _validate_data(estimator, X, *y, **options)
+            found = _validate_data(estimator, X, *y, **options)
     except ValueError as error:
         if str(error).startswith("X must hold numbers only") and text_columns(X):
             raise ValueError(f"{error}.{text_columns(X)}") from error
@@ -347,6 +376,10 @@ def validate_data(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
             f"X must hold one row of numbers per sample; got {type(X).__name__}, in "
             "which no row was found."
         ) from error
+    if tensor is not None or not options.get("skip_check_array"):
+        rows = found[0] if isinstance(found, tuple) else found
+        check_size(rows, whole=whole and options.get("reset", True))
+    return found
 
 
 def check_random_state(random_state: Any) -> np.random.RandomState:
@@ -395,13 +428,18 @@ def is_plain(X: Any, n_features: int | None = None) -> TypeGuard[NDArray]:
         and X.dtype in _NATIVE
         and X.size > 0
         and (n_features is None or X.shape[1] == n_features)
-        and bool(np.isfinite(X).all())
+        # NaN is within no limits.
+        and bool(X.max() <= SIZES[X.dtype][1])
+        and bool(X.min() >= -SIZES[X.dtype][1])
     )
 
 
 def as_matrix(name: str, values: Any, **options: Any) -> Any:
     """Return `values` as a two-dimensional finite array; float32 stays float32."""
-    return as_array(name, values, n_axes=2, **options)
+    found = as_array(name, values, n_axes=2, **options)
+    if options.get("ensure_all_finite", True) is not False:
+        check_size(found, name)
+    return found
 
 
 def as_array(
@@ -426,54 +464,6 @@ def check_same_length(**arrays: NDArray) -> None:
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name} has {n}" for name, n in lengths.items())
         raise ValueError(f"One entry per sample is needed in each: {listed}.")
-
-
-def unit_of_squares(X: NDArray) -> float:
-    """Return 1, or the power of two in whose unit squared distances are numbers.
-
-    Only where squares of `X` could overflow or vanish in its dtype.
-    """
-    tiny, huge = (1e-100, 1e100) if numpy_dtype(X) == np.float64 else (1e-10, 1e12)
-    largest = largest_of(X)
-    if largest == 0 or tiny <= largest <= huge:
-        return 1.0
-    return math.ldexp(1.0, min(max(math.frexp(largest)[1], -1022), 1022))
-
-
-def in_unit(X: NDArray, unit: float) -> NDArray:
-    """Return samples divided by `unit`, in float64 where their dtype cannot hold it."""
-    if unit == 1:
-        return X
-    info = np.finfo(numpy_dtype(X))
-    if not float(info.tiny) <= unit <= float(info.max):
-        return in_dtype(X, np.float64) / unit
-    # A Python number: it leaves the dtype as it is.
-    return X / float(unit)
-
-
-def largest_square_root(X: NDArray) -> float:
-    """Return how large rows may be whose squared distances are finite."""
-    # Squared distances reach four times the squared norms; sums, twice that.
-    return math.sqrt(float(np.finfo(numpy_dtype(X)).max) / (8 * max(1, X.shape[1])))
-
-
-def check_squares(X: NDArray, unit: float = 1.0, name: str = "X") -> NDArray:
-    """Return samples whose squared distances are finite in their dtype.
-
-    `unit` is what they will be divided by.
-    """
-    largest, dtype = largest_of(X), numpy_dtype(X)
-    if largest / unit > largest_square_root(X):
-        instead = "scale the data, for instance by StandardScaler"
-        if unit != 1:
-            instead = f"the training samples are of the size of {unit:.2g}"
-        elif dtype == np.float32:
-            instead += ", or pass them as float64"
-        raise ValueError(
-            f"{name} contains {largest:.2g}, whose squared distances overflow {dtype}; "
-            f"{instead}."
-        )
-    return X
 
 
 def format_labels(labels: NDArray, n_shown: int = 10) -> str:

@@ -103,10 +103,14 @@ class MarginClassifier(
     # Where scikit-learn's picture of an estimator in a notebook links to.
     _doc_link_module = "widemargin"
     _doc_link_template = DOC_LINK
+    # Whether a `predict` of its own gives the class of the largest score, sooner.
+    _predicts_the_best: ClassVar[bool] = False
     # Whether sparse matrices are welcome.
     _sparse: ClassVar[bool] = False
     # Whether samples may hold NaN.
     _allow_nan: ClassVar[bool] = False
+    # "C" where rows must lie one after the other.
+    _memory_order: ClassVar[str | None] = None
 
     classes_: NDArray
 
@@ -129,13 +133,12 @@ class MarginClassifier(
         wanted = scores.argmax(axis=1) if codes is None else codes
         return margins[np.arange(len(scores)), wanted]
 
-    def _checked(self, X: Any) -> Any:
-        check_is_fitted(self)
-        return check_X(self, X, sparse=self._sparse, allow_nan=self._allow_nan)
-
     def _check_predict(self, X: Any) -> Any:
         """Return the samples of a question, checked."""
-        return self._checked(X)
+        if "classes_" not in vars(self):
+            # It asks for all tags, which takes as long as the answer to one sample.
+            check_is_fitted(self)
+        return check_X(self, X)
 
     def predict(self, X: ArrayLike) -> NDArray:
         """Return the likeliest label of each sample.
@@ -316,7 +319,9 @@ class SoftClassifier(MarginClassifier):
         state = super().__getstate__()
         later = state.pop("_later", None)
         if later is not None:
-            state |= {name: getattr(later.calibrated, name) for name in CALIBRATION}
+            # Of few samples the temperature alone may be known.
+            known = vars(later.calibrated)
+            state |= {name: known[name] for name in CALIBRATION if name in known}
         return state
 
     def _costs(self, X: Any) -> tuple[NDArray, NDArray]:

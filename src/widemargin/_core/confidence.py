@@ -20,13 +20,14 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from widemargin._compute.machine import batched_slices, rows_in_budget
+from widemargin._compute.rounding import saturated
 from widemargin._core.arrays import to_cpu, to_numpy
 from widemargin._core.classifier import MarginClassifier, SoftClassifier
 from widemargin._core.decisions import (
-    best_other,
     class_codes,
     from_decision,
     label_margins,
+    two_smallest,
     vote_scores,
 )
 from widemargin._core.temperature import with_answers
@@ -216,6 +217,15 @@ def margins_of(estimator: Any, X: Any, y: ArrayLike) -> NDArray:
     return _finite(label_margins(scores)[np.arange(len(scores)), codes])
 
 
+def label_margins_of(estimator: Any, X: Any) -> NDArray:
+    """(n_samples, n_classes) margins that each label would have, in one pass."""
+    inner, seen = look_through(estimator, X)
+    if _is_by_scores(inner):
+        return to_cpu(inner)._scored(inner._check_predict(seen))[1]
+    labels = (np.full(_num_samples(seen), label) for label in inner.classes_)
+    return np.column_stack([margins_of(inner, seen, y) for y in labels])
+
+
 def confidence_of(estimator: Any, X: Any) -> NDArray:
     """Return how sure any fitted classifier is of its answers.
 
@@ -330,16 +340,30 @@ def class_contrasts_of(estimator: Any, X: Any) -> NDArray:
     Of distances d to the class and d' to the nearest other it is d sqrt(d / d'), the
     same of log densities, where products are sums, and of margins these.
     """
-    d, kind = class_nonconformity(estimator, X)
+    return contrasts(*class_nonconformity(estimator, X))
+
+
+def contrasts(d: NDArray, kind: str) -> NDArray:
+    """Return what `class_contrasts_of` says, of `ClassScores`."""
     if kind == "margin" or d.shape[1] < 2:
         return d
-    other = -best_other(-d)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        contrast = 1.5 * d - other / 2
-        if kind == "distance":
-            contrast = d * np.sqrt(d / other)
+    # Class by class: rows of few classes take longer.
+    d = np.asfortranarray(d)
+    least, second = two_smallest(d)
+    is_least = d == least
+    if kind == "distance" and len(d) and least.min() > 0 and d.max() < np.inf:
+        # Roots of two columns instead of all.
+        nearer = np.sqrt(d)
+        nearer /= np.where(is_least, np.sqrt(second), np.sqrt(least))
+        return np.multiply(d, nearer, out=nearer)
+    other = np.where(is_least, second, least)
     # At both classes at once, or infinitely far from both, none is nearer.
-    return np.where(np.isnan(contrast), d, contrast)
+    if kind != "distance":
+        return d + np.subtract(d, other, out=np.zeros_like(d), where=d != other) / 2
+    nearer = np.where(d > 0, np.inf, 1.0)
+    apart = (other > 0) & np.isfinite(d)
+    nearer = np.divide(np.sqrt(d), np.sqrt(other), out=nearer, where=apart)
+    return np.multiply(d, nearer, out=np.zeros_like(d), where=d > 0)
 
 
 def _nearest_of_each(neighbours: Any, X: Any) -> NDArray:
@@ -383,9 +407,14 @@ def answers_of(estimator: Any, X: Any, y: ArrayLike | None = None) -> Answers:
 
 def _is_by_scores(estimator: Any) -> bool:
     """Whether answers and margins are those that the base makes of the scores."""
-    return isinstance(estimator, MarginClassifier) and all(
-        getattr(type(estimator), name) is getattr(MarginClassifier, name)
-        for name in ("predict", "margins", "confidence", "_margins")
+    kind = type(estimator)
+    return (
+        isinstance(estimator, MarginClassifier)
+        and (kind.predict is MarginClassifier.predict or kind._predicts_the_best)
+        and all(
+            getattr(kind, name) is getattr(MarginClassifier, name)
+            for name in ("margins", "confidence", "_margins")
+        )
     )
 
 
@@ -405,5 +434,4 @@ def _margins_beside(
 
 def _finite(margins: NDArray) -> NDArray:
     """Margins to classes that are out of the question, as large as numbers get."""
-    largest = np.finfo(margins.dtype).max
-    return np.clip(margins, -largest, largest)
+    return saturated(margins, margins.dtype)

@@ -115,6 +115,23 @@ def best_other(scores: NDArray) -> NDArray:
     return others
 
 
+def two_smallest(D: NDArray) -> tuple[NDArray, NDArray]:
+    """Return the smallest and the next of every row of two or more, (n, 1) each.
+
+    >>> two_smallest(np.array([[3.0, 1.0, 2.0], [1.0, 4.0, 1.0]]))
+    (array([[1.],
+           [1.]]), array([[2.],
+           [1.]]))
+    """
+    # Column by column: a reduction of short rows takes longer.
+    least, *others = np.ascontiguousarray(D.T)
+    second = np.full_like(least, np.inf)
+    for column in others:
+        second = np.minimum(second, np.maximum(least, column))
+        least = np.minimum(least, column)
+    return least[:, None], second[:, None]
+
+
 def label_margins(scores: NDArray) -> NDArray:
     """Margin that each label would have: its score less the best other one.
 
@@ -127,8 +144,8 @@ def label_margins(scores: NDArray) -> NDArray:
     if scores.shape[1] < 2:
         return scores
     others = best_other(scores)
-    with np.errstate(invalid="ignore"):
-        return np.where(scores == others, 0, scores - others)
+    none = np.zeros_like(scores)
+    return np.subtract(scores, others, out=none, where=scores != others)
 
 
 def score_margins(scores: NDArray, codes: NDArray) -> NDArray:
@@ -145,12 +162,10 @@ def relative_distances(D: NDArray) -> NDArray:
     D = D.astype(np.float64)
     second = min(1, D.shape[1] - 1)
     both = np.partition(D, second, axis=1)[:, :2].sum(axis=1, keepdims=True)
-    tied = both == 0
-    with np.errstate(invalid="ignore", over="ignore"):
-        shares = D / np.where(tied, 1, both)
     # A class without prototypes, before its first batch, is infinitely far; so is one
     # whose share is no number any more.
-    return np.where(np.isinf(D) | (tied & (D > 0)), np.inf, shares)
+    far = np.where(D > 0, np.inf, 0.0)
+    return np.divide(D, both, out=far, where=np.isfinite(D) & (both > 1e-300 * D))
 
 
 def class_pairs(n_classes: int) -> list[tuple[int, int]]:
@@ -222,8 +237,9 @@ def graph_scores(rounds: NDArray, decided: NDArray) -> NDArray:
     A class dropped in round s = 0, 1, ... scores s and up to a half more for a narrow
     loss, the winner K - 1 and up to a half more for its narrowest win.
     """
-    with np.errstate(invalid="ignore"):
-        clearness = np.where(np.isinf(decided), 0.5, 0.5 * decided / (1 + decided))
+    ones = np.ones_like(decided)
+    known = np.isfinite(decided)
+    clearness = 0.5 * np.divide(decided, 1 + decided, out=ones, where=known)
     last = rounds.shape[1] - 1
     return rounds + np.where(rounds == last, clearness, 0.5 - clearness)
 
@@ -238,10 +254,11 @@ def graph_margins(rounds: NDArray, decided: NDArray) -> NDArray:
 
 
 def vote_margins(duels: NDArray, scores: NDArray) -> NDArray:
-    """Return the closest of the winner's duels; of another label minus the one it lost.
+    """Return by how much duels may change before another class wins.
 
-    The duel it lost to the winner, or where it beat the winner, the closest of those it
-    lost to others. `scores` are those of `vote_scores`.
+    Of the answer this is the closest of its own duels, or what `rivals_need`; of
+    another label minus the duel it lost to the winner, or where it beat the winner, the
+    closest of those it lost to others. `scores` are those of `vote_scores`.
     """
     n_classes, winners = scores.shape[1], scores.argmax(axis=1)
     closest, lost, to_winner = np.full((3, len(duels), n_classes), np.inf)
@@ -251,8 +268,39 @@ def vote_margins(duels: NDArray, scores: NDArray) -> NDArray:
             np.minimum(lost[:, i], -duel, out=lost[:, i], where=duel <= 0)
             np.copyto(to_winner[:, i], -duel, where=winners == j)
     margins = -np.where(to_winner >= 0, to_winner, lost)
+    closest = np.minimum(closest, rivals_need(duels, scores, winners)[:, None])
     margins = np.where(winners[:, None] == np.arange(n_classes), closest, margins)
     return np.where(label_margins(scores) == 0, 0, margins)
+
+
+def rivals_need(duels: NDArray, scores: NDArray, winners: NDArray) -> NDArray:
+    """Return by how much duels must change to give another class the winner's votes.
+
+    A class that has as many already needs one more, or to be as clear. A winner of all
+    its duels loses one of them first; the others' are not looked at.
+
+    >>> duels = np.array([[1.0, -2.0, 3.0]])
+    >>> rivals_need(duels, vote_scores(duels, 3), np.array([1]))
+    array([0.75])
+    """
+    n_classes, votes = scores.shape[1], np.rint(scores)
+    found = np.full(len(duels), np.inf)
+    some = np.flatnonzero(votes.max(axis=1) < n_classes - 1)
+    duels, votes, answers = duels[some], votes[some], (range(len(some)), winners[some])
+    i, j = np.triu_indices(n_classes, 1)
+    behind = np.full((len(some), n_classes, n_classes), np.inf)
+    behind[:, i, j], behind[:, j, i] = -duels, duels
+    most = votes.max(axis=1, keepdims=True)
+    equal = votes == most
+    last = (most - 1 + equal).astype(int)[:, :, None]
+    need = np.take_along_axis(np.sort(behind, axis=2), last, axis=2)[:, :, 0]
+    behind[:, range(n_classes), range(n_classes)] = 0
+    clear = -behind.sum(axis=2)
+    lead = (clear[answers][:, None] - clear) / (2 * n_classes - 2)
+    need = np.where(equal, np.minimum(lead, need), need)
+    need[answers] = np.inf
+    found[some] = need.min(axis=1, initial=np.inf)
+    return found
 
 
 def combine(duels: NDArray, n_classes: int, multiclass: str) -> NDArray:

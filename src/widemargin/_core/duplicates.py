@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from widemargin._compute.engines import formula
 from widemargin._compute.machine import batched_slices
+from widemargin._compute.rounding import epsilon
 from widemargin._core.arrays import largest_of, to_numpy, xp_of
 
 # What copies of a row may differ by, beside the largest of a feature: roundings of
 # float64, by projections. Fewer digits tell different rows apart by chance alone.
-ROUNDING = 64 * float(np.finfo(np.float64).eps)
+ROUNDING = 64 * epsilon()
 
 
 @lru_cache
@@ -35,8 +36,7 @@ def row_keys(X: Any, weights: NDArray) -> NDArray:
 
     Not a product: BLAS may round equal rows differently, depending on where they are.
     """
-    with np.errstate(over="ignore", invalid="ignore"):
-        blocks = [(X[s] * weights).sum(axis=1) for s in batched_slices(len(X), 64)]
+    blocks = [(X[s] * weights).sum(axis=1) for s in batched_slices(len(X), 64)]
     return np.concatenate(blocks)
 
 
@@ -53,9 +53,8 @@ def duplicate_groups(X: Any, codes: NDArray) -> NDArray:
     key = row_keys(X, weights)
     order = np.lexsort((key, codes))
     codes, key, xp = codes[order], key[order], xp_of(X)
-    with np.errstate(over="ignore", invalid="ignore"):
-        most = ROUNDING * to_numpy(xp.max(xp.abs(X), axis=0)).astype(float)
-        same = np.diff(key) <= weights @ most
+    most = ROUNDING * to_numpy(xp.max(xp.abs(X), axis=0)).astype(float)
+    same = np.diff(key) <= weights @ most
     same &= codes[1:] == codes[:-1]
     for at in np.array_split(np.flatnonzero(same), 1 + len(X) // 4096):
         a, b = (to_numpy(X[order[rows]]).astype(float) for rows in (at, at + 1))

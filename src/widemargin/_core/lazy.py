@@ -247,7 +247,7 @@ def _about_arrays(owner: Any, name: str, X: Any, args: tuple, options: dict) -> 
     import dask
     import dask.array as da
 
-    X = owner._checked(X)
+    X = owner._check_predict(X)
     if hasattr(owner, "feature_names_in_"):
         # The parts know them too.
         import dask.dataframe as dd

@@ -2,6 +2,17 @@ r"""Samples left out: which leave together, and what is said of them without the
 
 Where a closed form is no model of what training would have done without a sample,
 `refitted` fits again without some. Folds hold every class, and copies leave together.
+They say what models like it are; where each fit ends elsewhere, as of a perceptron that
+does not come to rest, the training samples say which of them it is. Of the same
+samples it learned a share :math:`\Delta` more than the others did, which lost o of
+theirs on samples left out, up to a standard error e. What it says of its training
+samples counts
+
+.. math:: \kappa = \max\Bigl(0, 1 - \frac{o^2 + e^2}{\Delta^2}\Bigr),
+
+as Stein's estimate does, its mistakes weighted such that it loses o as well; what
+others say of samples left out counts :math:`1 - \kappa`. So models that learn by heart
+say nothing of themselves.
 
 For planes there is a closed form: what a sample adds to its own margin.
 
@@ -50,7 +61,7 @@ from widemargin._core.arrays import to_cpu, to_numpy
 from widemargin._core.checks import hushed
 from widemargin._core.duplicates import observation_groups
 from widemargin._core.samples import Samples
-from widemargin._core.temperature import LeftOut, joined
+from widemargin._core.temperature import FITTED, LeftOut, joined
 
 # Samples of a class, more or less, that are left out where each costs much.
 OF_A_CLASS = 250
@@ -71,12 +82,14 @@ def left_out_folds(samples: Samples, many: float) -> list[NDArray]:
 
     Samples are few where a class has fewer than `many` observations in the mean. Each
     part is a fifth of every class, a tenth where samples are fewer than features,
-    ENOUGH at most; copies leave together, and every class keeps some. There are as many
-    parts as ENOUGH samples need.
+    ENOUGH at most; copies leave together and count once, and every class keeps some.
+    There are as many parts as ENOUGH observations need. Infinitely many are asked for
+    by models that leave samples out without another fit, of any number of samples.
     """
     codes, n, d = samples.codes, len(samples), samples.X.shape[1]
     n_classes = len(np.unique(codes))
-    if n_classes < 2 or n > MOST_REFITTED or samples.share < 1:
+    too_many = n > MOST_REFITTED and bool(np.isfinite(many))
+    if n_classes < 2 or too_many or samples.share < 1:
         return []
     groups = np.arange(n)
     if samples.inverse is None:
@@ -90,13 +103,15 @@ def left_out_folds(samples: Samples, many: float) -> list[NDArray]:
     order = order[sizes[codes[first[order]]] > 1]
     # Class by class, so that no part has more than one of a class that is rare.
     order = order[np.argsort(codes[first[order]], kind="stable")]
-    n_parts = max(FINE if len(first) < d else FOLDS, n // ENOUGH)
+    n_parts = max(FINE if len(first) < d else FOLDS, len(first) // ENOUGH)
     parts, count = [], 0
     for k in range(n_parts):
-        rows = np.flatnonzero(np.isin(place, order[k::n_parts]))
-        if len(rows) and count < min(ENOUGH, n):
-            parts.append(rows)
-            count += len(rows)
+        if count >= min(ENOUGH, len(first)):
+            break
+        left = order[k::n_parts]
+        if len(left):
+            parts.append(np.flatnonzero(np.isin(place, left)))
+            count += len(left)
     return parts
 
 
@@ -106,8 +121,12 @@ def refitted(
     parts: list[NDArray],
     ask: Callable[[Any, Samples], LeftOut],
 ) -> LeftOut:
-    """Ask models that are fitted to all samples but those of a part, in turn."""
-    pairwise, said = get_tags(model).input_tags.pairwise, []
+    """Ask models that are fitted to all samples but those of a part, in turn.
+
+    `model` is fitted to all; where it is another than these, its word counts, too.
+    """
+    pairwise, whole = get_tags(model).input_tags.pairwise, to_cpu(model)
+    said, mine, theirs = [], [], []
     for rows in parts:
         without = clone(model)
         # What parts are like is nobody's matter, and they have no parts themselves;
@@ -117,20 +136,61 @@ def refitted(
         if getattr(model, "class_weight", None) is not None:
             without.set_params(class_weight=None)
         keep = np.delete(np.arange(len(samples)), rows)
-        others, left = samples.take(keep), samples.take(rows)
+        columns = samples.rows[keep]
+
+        def ask_it(rows: NDArray, it: Any = without, columns: Any = columns) -> LeftOut:
+            some = samples.take(rows)
+            if pairwise:
+                some = replace(some, X=some.X[:, columns])
+            found = ask(it, some)
+            # Of a class that is still to come nothing is known.
+            present = np.flatnonzero(np.isin(samples.classes, it.classes_))
+            costs = np.full((len(found.costs), len(samples.classes)), np.inf)
+            costs[:, present] = found.costs
+            return found._replace(costs=costs, answers=present[found.answers])
+
+        others = samples.take(keep)
         if pairwise:
-            known = samples.rows[keep]
-            others = replace(others, X=others.X[:, known])
-            left = replace(left, X=left.X[:, known])
+            others = replace(others, X=others.X[:, columns])
+        kept = keep[np.random.RandomState(0).permutation(len(keep))[:FITTED]]
         with hushed(), observed_by(None):
             without = to_cpu(without.fit(others.X, others.labels, others.weights))
-            found = ask(without, left)
-        # Of a class that is still to come nothing is known.
-        present = np.flatnonzero(np.isin(samples.classes, without.classes_))
-        costs = np.full((len(rows), len(samples.classes)), np.inf)
-        costs[:, present] = found.costs
-        said.append(found._replace(costs=costs, answers=present[found.answers]))
-    return joined(said)
+            said.append(ask_it(rows, without))
+            mine.append(_right_share(ask(whole, samples.take(kept))))
+            theirs.append(_right_share(ask_it(kept, without)))
+    some = np.random.RandomState(0).permutation(len(samples))[:FITTED]
+    own = ask(whole, samples.take(some))
+    return _with_own(own, joined(said), float(np.mean(mine)), float(np.mean(theirs)))
+
+
+def _shares(seen: LeftOut) -> NDArray:
+    """Weights that sum to one; NaN where there are none."""
+    weights = seen.weights / seen.weights.max()
+    return weights / weights.sum()
+
+
+def _right_share(seen: LeftOut) -> float:
+    """Share of right answers, by weight."""
+    return float(_shares(seen) @ (seen.answers == seen.codes))
+
+
+def _with_own(own: LeftOut, others: LeftOut, mine: float, theirs: float) -> LeftOut:
+    """Join what models say of samples left out and a model of its `own`, as it differs.
+
+    Of the same training samples it has the share `mine` right, the others `theirs`.
+    """
+    left, learned, shares = _right_share(others), _right_share(own), _shares(others)
+    ahead, lost = mine - theirs, theirs - left
+    chance = left * (1 - left) * float(shares @ shares)
+    if not (ahead**2 > lost**2 + chance and 0 < learned < 1):
+        return others
+    counts = 1 - (lost**2 + chance) / ahead**2
+    goal = min(max(learned - lost, 0.0), 1.0)
+    is_right = own.answers == own.codes
+    scale = np.where(is_right, goal / learned, (1 - goal) / (1 - learned))
+    weights = counts * others.weights.sum() * scale * _shares(own)
+    rest = (1 - counts) * others.weights
+    return joined([own._replace(weights=weights), others._replace(weights=rest)])
 
 
 def squared_spans(K: NDArray, private: NDArray | None = None, *, bias: bool) -> NDArray:
@@ -192,6 +252,5 @@ def feature_spans(
 def spread_ratio(margins: NDArray, shares: NDArray) -> float:
     """Return the spread of margins over that of coefficients; 0 where there is none."""
     margins, shares = margins - margins.mean(), shares - shares.mean()
-    with np.errstate(all="ignore"):
-        ratio = float(np.sqrt((margins @ margins) / (shares @ shares)))
-    return ratio if ratio < np.inf else 0.0
+    of_margins, of_shares = float(margins @ margins), float(shares @ shares)
+    return (of_margins / of_shares) ** 0.5 if of_shares > 0 else 0.0

@@ -33,10 +33,10 @@ from widemargin._core.checks import (
     validate_data,
 )
 from widemargin._core.decisions import as_labels, class_codes
-from widemargin._core.duplicates import direction, duplicate_groups, row_keys
+from widemargin._core.duplicates import duplicate_groups
 
-# Between these, sums of weights times squares are numbers.
-SMALL, LARGE = 1e-100, 1e100
+# Between these, sums of weights times fourth powers of samples are numbers.
+SMALL, LARGE = 1e-50, 1e50
 
 
 class OnePart:
@@ -158,29 +158,24 @@ class Samples:
         )
 
 
-def check_X(
-    estimator: Any,
-    X: Any,
-    *,
-    sparse: bool = False,
-    order: Any = None,
-    allow_nan: bool = False,
-) -> Any:
-    """Return samples to predict, as the fitted `estimator` expects them."""
+def _accepted(estimator: Any) -> dict[str, Any]:
+    """Options of `validate_data` that say which samples an estimator takes."""
+    return {
+        "dtype": FLOATS,
+        "accept_sparse": "csr" if estimator._sparse else False,
+        "accept_large_sparse": True,
+        "ensure_all_finite": "allow-nan" if estimator._allow_nan else True,
+    }
+
+
+def check_X(estimator: Any, X: Any) -> Any:
+    """Return samples to predict, as the fitted classifier expects them."""
+    order = estimator._memory_order
     expected = getattr(estimator, "n_features_in_", -1)
-    named = hasattr(estimator, "feature_names_in_")
-    if not named and order in (None, "C") and is_plain(X, expected):
+    if "feature_names_in_" not in vars(estimator) and is_plain(X, expected):
         return X if order is None else np.ascontiguousarray(X)
-    rows = validate_data(
-        estimator,
-        X,
-        dtype=FLOATS,
-        order=order,
-        accept_sparse="csr" if sparse else False,
-        accept_large_sparse=True,
-        ensure_all_finite="allow-nan" if allow_nan else True,
-        reset=False,
-    )
+    options = _accepted(estimator)
+    rows = validate_data(estimator, X, order=order, reset=False, **options)
     return with_short_indices(rows)
 
 
@@ -250,31 +245,21 @@ def check_samples(
     *,
     classes: ArrayLike | None = None,
     reset: bool = True,
-    sparse: bool = False,
-    min_classes: int = 2,
     stay: bool = False,
-    allow_nan: bool = False,
+    whole: bool = True,
 ) -> Samples:
     """Validate the input of a fit and drop samples of weight zero.
 
     Weights are multiplied by those of the estimator's ``class_weight``, if it has one.
 
-    Samples on a device come as NumPy arrays too, unless they may `stay` there.
+    Samples on a device come as NumPy arrays too, unless they may `stay` there. Those
+    of one block are not the `whole` training set, and may be of one class.
 
     With `classes`, the call is one of a series (``partial_fit``): the batch may lack
     classes, but not bring new ones. `reset` is False after the first of them.
     """
-    rows, labels = validate_data(
-        estimator,
-        X,
-        y,
-        dtype=FLOATS,
-        order="C",
-        accept_sparse="csr" if sparse else False,
-        accept_large_sparse=True,
-        ensure_all_finite="allow-nan" if allow_nan else True,
-        reset=reset,
-    )
+    options = _accepted(estimator) | {"order": "C", "reset": reset, "whole": whole}
+    rows, labels = validate_data(estimator, X, y, **options)
     rows = with_short_indices(rows if stay else to_numpy(rows))
     labels = check_orderable(as_labels("y", labels, rows.shape[0]))
     if not is_hushed():
@@ -291,7 +276,7 @@ def check_samples(
     else:
         known = np.unique(check_orderable(np.asarray(classes), "classes"))
         codes = class_codes(labels, known, owner="classes does not name: they")
-    check_classes(estimator, known, min_classes)
+    check_classes(estimator, known, 2 if whole else 1)
     class_weight = getattr(estimator, "class_weight", None)
     check_class_weight(class_weight, known)
     totals = np.bincount(codes, weights, minlength=len(known))
@@ -349,22 +334,16 @@ def class_factors(class_weight: Any, classes: NDArray, totals: NDArray) -> NDArr
 
 def merge_duplicates(samples: Samples) -> Samples:
     """Bring the samples into the canonical form of the module's docstring."""
-    X, codes = samples.X, samples.codes
-    # In float64 also where X is not: one large feature would leave no digits to others.
-    key = row_keys(X, direction(X.shape[1]))
-    order = np.lexsort((key, codes))
-    ordered, key = samples.take(order), key[order]
-    same = (ordered.codes[1:] == ordered.codes[:-1]) & (key[1:] == key[:-1])
-    at = np.flatnonzero(same)
-    a, b = ordered.X[at + 1], ordered.X[at]
-    same[at] = to_numpy((a == b).all(axis=1))
-    fresh = np.concatenate([[True], ~same])
-    starts = np.flatnonzero(fresh)
-    inverse = np.empty(len(X), np.intp)
-    inverse[order] = np.cumsum(fresh) - 1
-    merged = ordered if fresh.all() else ordered.take(starts)
+    # Equal up to rounding: a projection may round the copies of a row differently.
+    groups = duplicate_groups(samples.X, samples.codes)
+    order = np.argsort(groups, kind="stable")
+    ordered, starts = (
+        samples.take(order),
+        np.flatnonzero(np.diff(groups[order], prepend=-1)),
+    )
+    merged = ordered if len(starts) == len(order) else ordered.take(starts)
     totals = np.add.reduceat(ordered.weights, starts)
-    merged = replace(merged, weights=totals, inverse=inverse)
+    merged = replace(merged, weights=totals, inverse=groups)
     # The same rows have the same limits.
     merged.__dict__["_limits"] = samples._limits
     return merged

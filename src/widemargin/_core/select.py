@@ -86,8 +86,13 @@ def smallest(
     >>> smallest([1, 2, 5, 20], mistakes), asked
     (5, [1, 20, 5, 2])
     """
-    asked = sorted({0, len(candidates) - 1})
-    found = {at: np.asarray(mistakes(candidates[at]), float) for at in asked}
+    found = {0: np.asarray(mistakes(candidates[0]), float)}
+    # Where one without a mistake would be no better, none is asked.
+    if not clearly_worse(np.stack([found[0], np.zeros_like(found[0])]), weights)[0]:
+        return candidates[0]
+    last = len(candidates) - 1
+    if last:
+        found[last] = np.asarray(mistakes(candidates[last]), float)
     while True:
         asked = sorted(found)
         worse = clearly_worse(np.stack([found[at] for at in asked]), weights)

@@ -24,7 +24,7 @@ from sklearn.base import clone
 
 from widemargin._core import lazy
 from widemargin._core.arrays import is_tensor, on_device, to_numpy
-from widemargin._core.checks import check_class_weight, validate_data
+from widemargin._core.checks import check_class_weight, check_size, validate_data
 from widemargin._core.samples import (
     Samples,
     check_classes,
@@ -187,9 +187,9 @@ class Summary(NamedTuple):
     classes: NDArray
     counts: NDArray
     totals: NDArray
+    heaviest: NDArray
     dtype: Any
     limits: NDArray
-    heaviest: float
 
 
 @dataclass(eq=False)
@@ -322,11 +322,9 @@ def check_shards(
     estimator: Any, X: Any, y: Any, sample_weight: Any = None, *, stay: bool = False
 ) -> SampleShards:
     """Validate the input of a fit where it is: `check_samples` for Dask collections."""
-    from dask import delayed
-
     X = lazy.check_blocks(X)
     # A row of this kind says how many features there are, and their names.
-    validate_data(estimator, lazy.first_rows(X))
+    validate_data(estimator, lazy.first_rows(X), whole=False)
     columns = [lazy.cut_alike(y, X, "y")]
     if sample_weight is not None:
         columns.append(lazy.cut_alike(sample_weight, X, "sample_weight"))
@@ -337,12 +335,9 @@ def check_shards(
         estimator.class_weight,
     )
     light.class_weight = None
-    sent, make = lazy.as_graph_node(light), delayed(_checked, traverse=False)
-    made = [
-        make(sent, number, stay, *rows, dask_key_name=_key(_checked))
-        for number, rows in enumerate(zip(lazy.blocks_of(X), *others, strict=True))
-    ]
-    shards = Shards(made).map(_as_given)
+    blocks = lazy.blocks_of(X)
+    beside = list(zip(range(len(blocks)), *others, strict=True))
+    shards = Shards(blocks).map(_checked, light, stay, per_part=beside)
     found = shards.each(_summary)
     starts = np.cumsum([0, *(one.n_given for one in found)])
     full = [i for i, one in enumerate(found) if one.n_rows]
@@ -358,33 +353,30 @@ def check_shards(
     classes = np.unique(check_orderable(np.concatenate(labels)))
     check_classes(estimator, classes)
     check_class_weight(class_weight, classes)
-    counts, totals = np.zeros((2, len(full), len(classes)))
+    counts, totals, heaviest = np.zeros((3, len(full), len(classes)))
     for at, i in enumerate(full):
         own = np.searchsorted(classes, found[i].classes)
         counts[at, own], totals[at, own] = found[i].counts, found[i].totals
+        heaviest[at, own] = found[i].heaviest
     factors = class_factors(class_weight, classes, totals.sum(axis=0))
     dtype = np.result_type(*(found[i].dtype for i in full))
     recoded = Shards([shards.parts[i] for i in full]).map(
         _recoded, classes, factors, dtype, per_part=[(int(starts[i]),) for i in full]
     )
-    limits = np.stack([found[i].limits for i in full])
-    heaviest = recoded.each(_heaviest) if class_weight is not None else []
+    limits = np.stack([found[i].limits for i in full]).astype(dtype)
+    check_size(limits, whole=True)
     return SampleShards(
         recoded.parts,
         classes,
         counts.astype(int),
-        np.stack([limits[:, 0].min(axis=0), limits[:, 1].max(axis=0)]).astype(dtype),
-        max(heaviest or [found[i].heaviest for i in full]),
+        np.stack([limits[:, 0].min(axis=0), limits[:, 1].max(axis=0)]),
+        float((heaviest * factors).max()),
         totals.sum(axis=0) * factors,
     )
 
 
-def _as_given(samples: Any) -> Any:
-    return samples
-
-
 def _checked(
-    estimator: Any, number: int, stay: bool, X: Any, y: Any, weights: Any = None
+    X: Any, estimator: Any, stay: bool, number: int, y: Any, weights: Any = None
 ) -> tuple[int, Samples | None]:
     """Return how many rows there are, and those of positive weight."""
     n = X.shape[0]
@@ -394,7 +386,7 @@ def _checked(
         X = to_numpy(X)
     with lazy.naming_block(number):
         samples = check_samples(
-            estimator, X, to_numpy(y), weights, min_classes=1, stay=stay
+            estimator, X, to_numpy(y), weights, stay=stay, whole=False
         )
     return n, samples
 
@@ -403,18 +395,19 @@ def _summary(given: tuple[int, Samples | None]) -> Summary:
     n, samples = given
     if samples is None:
         none, nothing = np.empty(0), np.empty((2, 0))
-        return Summary(0, n, none, none, none, np.float32, nothing, 0.0)
+        return Summary(0, n, none, none, none, none, np.float32, nothing)
     codes, k = samples.codes, len(samples.classes)
-    X = to_numpy(samples.X)
+    X, heaviest = to_numpy(samples.X), np.zeros(k)
+    np.maximum.at(heaviest, codes, samples.weights)
     return Summary(
         len(samples),
         n,
         samples.classes,
         np.bincount(codes, minlength=k),
         np.bincount(codes, samples.weights, minlength=k),
+        heaviest,
         X.dtype,
         np.stack([X.min(axis=0), X.max(axis=0)]),
-        float(samples.weights.max()),
     )
 
 
@@ -430,7 +423,3 @@ def _recoded(
         samples, X=X, codes=codes, weights=weights, classes=classes,
         rows=samples.rows + at,
     )  # fmt: skip
-
-
-def _heaviest(samples: Samples) -> float:
-    return float(samples.weights.max())

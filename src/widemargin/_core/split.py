@@ -1,9 +1,9 @@
-"""Which samples are left out: to judge a model, or to promise something about it.
+"""Which samples are left out: to judge a model, or to guarantee something about it.
 
 Samples are left out by the same share of every class, or by a plain random draw. A
 share of every class keeps each class in training, which is what choosing a model wants;
 scikit-learn's stratified splitters leave a class of one sample out altogether. A
-promise about new samples needs a draw that does not look at the labels. Masks are
+guarantee about new samples needs a draw that does not look at the labels. Masks are
 (n_samples,), True where a sample is held out.
 """
 

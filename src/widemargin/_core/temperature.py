@@ -33,9 +33,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin._compute.rounding import above
+
 # Samples, at most, that a temperature is fitted to.
 FITTED = 2000
 # Costs in units of the mean gap, inverse temperatures in its inverse, and leads.
+# Temperatures and probabilities are not below LEAST.
+LEAST = 1e-300
 MOST, SHARPNESS, LEADS = 1e200, (0.1, 1e6), (-5.0, 30.0)
 # Leads that are tried where answers would be too sure, and logarithms of temperatures
 # beside the one that was found.
@@ -90,8 +94,7 @@ def fit_temperature(seen: LeftOut) -> tuple[float, float]:
         return 1.0, 0.0
     # A power of two: temperatures have the unit of the costs, bit by bit.
     unit = float(2.0 ** np.round(np.log2(mean)))
-    with np.errstate(over="ignore"):
-        D = np.minimum(D / unit, MOST)
+    D = np.minimum(D, min(MOST, 1e300 / unit) * unit) / unit
     behind = np.ones_like(D)
     behind[answers, at] = 0.0
     total = weights.sum()
@@ -127,7 +130,7 @@ def fit_temperature(seen: LeftOut) -> tuple[float, float]:
     found = minimize(
         loss, np.zeros(2), jac=True, bounds=bounds, method="L-BFGS-B", options=options
     ).x
-    T = float(max(unit / np.exp(found[0]), np.finfo(float).tiny))
+    T = float(max(unit / np.exp(found[0]), LEAST))
     return _no_surer_than_right(seen._replace(weights=weights), T, float(found[1]))
 
 
@@ -162,7 +165,7 @@ def _no_surer_than_right(seen: LeftOut, T: float, lead: float) -> tuple[float, f
             warm = float(np.exp(brentq(excess, low, high, (b,), xtol=1e-3)))
         else:
             warm = float(np.exp(high if excess(high, b) > 0 else low))
-        P = np.maximum(chances(warm, b), np.finfo(float).tiny)
+        P = np.maximum(chances(warm, b).astype(np.float64), LEAST)
         cost = -float(shares @ np.log(P[rows, codes]))
         best = min(best, (cost, warm, float(b)))
     return best[1:]
@@ -172,13 +175,15 @@ def softmax_of_costs(
     costs: NDArray, temperature: float, answers: NDArray, lead: float = 0.0
 ) -> NDArray:
     """Return the probabilities of the classes; those of the `answers` are largest."""
-    with np.errstate(over="ignore"):
-        Z = (costs.min(axis=1, keepdims=True) - costs) / temperature
+    behind = (costs.min(axis=1, keepdims=True) - costs).astype(np.float64)
+    # Beyond 800 temperatures a share is 0.
+    Z = np.maximum(behind, -800.0 * temperature) / temperature
     if lead:
         Z = np.minimum(Z - lead, 0.0)
         Z[np.arange(len(Z)), answers] = 0.0
     shares = np.exp(Z)
-    return with_answers(shares / shares.sum(axis=1, keepdims=True), answers)
+    shares = (shares / shares.sum(axis=1, keepdims=True)).astype(costs.dtype)
+    return with_answers(shares, answers)
 
 
 def with_answers(P: NDArray, answers: NDArray) -> NDArray:
@@ -191,7 +196,5 @@ def with_answers(P: NDArray, answers: NDArray) -> NDArray:
     behind = np.flatnonzero(P.argmax(axis=1) != answers)
     if len(behind):
         P = P.copy()
-        P[behind, answers[behind]] = np.nextafter(
-            P[behind].max(axis=1), P.dtype.type(np.inf)
-        )
+        P[behind, answers[behind]] = above(P[behind].max(axis=1))
     return P

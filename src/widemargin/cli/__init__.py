@@ -17,13 +17,14 @@ from typing import Any, NoReturn
 # The command finds columns by their names itself, and hands rows on.
 UNNAMED = "X does not have valid feature names"
 REFUSED, INTERRUPTED, TERMINATED = 2, 130, 143
+_ENDED = "interrupted; no file is half written"
 
 
 class Refusal(Exception):
     """The command cannot go on; the message is for the person who called it."""
 
 
-class Terminated(KeyboardInterrupt):
+class Terminated(BaseException):
     """The process was asked to end: it cleans up like an interrupted one."""
 
 
@@ -38,18 +39,33 @@ def main() -> None:
             f"The widemargin command needs {missing.name}: "
             "pip install 'widemargin[cli,plot]'"
         )
+    try:
+        _end_when_terminated()
+        _write_whole_lines()
+        app()
+    except Terminated:
+        leave(_ENDED, TERMINATED)
+
+
+def _end_when_terminated() -> None:
+    """Let SIGTERM raise `Terminated`, again where a callback of C has lost it."""
     signal.signal(signal.SIGTERM, _terminate)
-    _write_whole_lines()
-    app()
+    # Compilers have such callbacks. Raised a second time only if it was lost: it would
+    # interrupt the cleaning up.
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, _terminate)
+        sys.unraisablehook = _raise_again
 
 
 def _terminate(*_: Any) -> NoReturn:
-    # Raised inside a callback of C, as compilers have them, it is lost: raise it again
-    # until the command ends.
-    if hasattr(signal, "setitimer"):
-        signal.signal(signal.SIGALRM, _terminate)
-        signal.setitimer(signal.ITIMER_REAL, 1)
     raise Terminated
+
+
+def _raise_again(lost: Any) -> None:
+    if issubclass(lost.exc_type, Terminated):
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+    else:
+        sys.__unraisablehook__(lost)
 
 
 def _write_whole_lines() -> None:
@@ -153,11 +169,8 @@ def one_line(command: Callable[..., Any]) -> Callable[..., Any]:
         except (Refusal, OSError, MemoryError) as error:
             _abandon_output()
             leave(_text_of(error))
-        except KeyboardInterrupt as stop:
-            if hasattr(signal, "setitimer"):
-                signal.setitimer(signal.ITIMER_REAL, 0)
-            code = TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
-            leave("interrupted; no file is half written", code)
+        except KeyboardInterrupt:
+            leave(_ENDED, INTERRUPTED)
 
     return refusing
 

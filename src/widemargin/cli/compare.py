@@ -93,7 +93,7 @@ def as_data(found: Comparison) -> dict:
             "model": row.name,
             "error": row.error,
             "standard_error": row.standard_error,
-            "refused_for_1_percent": row.refused,
+            "rejected_for_1_percent": row.rejected,
             "calibration_error": row.calibration_error,
             "bytes": row.size,
             "fit_seconds": row.fit_seconds,

@@ -265,11 +265,11 @@ def calibrated(
     table, X = read_for(model, calibrate, labelled=True, how=how)
     assert table.y is not None
     answering = make_pipeline(*model.before, model.estimator)
-    model.pipeline, notes = promise(answering, max_error, X, table.y)
+    model.pipeline, notes = guarantee(answering, max_error, X, table.y)
     tell(notes)
 
 
-def promise(
+def guarantee(
     estimator: Any, max_error: float, X: Any, y: NDArray, seed: int | None = None
 ) -> tuple[RejectingClassifier, list[str]]:
     """Make it refuse, by samples that it has not seen; return notes, too.
@@ -390,21 +390,22 @@ def refusal_words(refusing: Any, results: Evaluation) -> str:
     if error is not None:
         wrong = int(results.wrong[results.accepted].sum())
         words += f", {wrong} of them wrongly: error {100 * error:.2f} %"
-    return f"{words}. {promise_of(refusing)} What follows is of all answers."
+    return f"{words}. {guarantee_of(refusing)} What follows is of all answers."
 
 
-def promise_of(refusing: Any) -> str:
-    """Say what a refusing model promises for new data, if anything."""
+def guarantee_of(refusing: Any) -> str:
+    """Say what a refusing model guarantees for new data, if anything."""
     if refusing.threshold_ == np.inf:
-        return "It refuses every sample: nothing could be promised."
+        return "It rejects every sample: nothing could be guaranteed."
     shown = (
         f"of its answers at most {100 * refusing.max_error:g} % are wrong"
         if refusing.max_error is not None
         else f"at least {100 * refusing.coverage:g} % of samples are answered"
     )
     if refusing.delta is None:
-        return f"It refuses so that, on the samples held out, {shown}."
-    return f"Promised: {shown}, with probability {100 * (1 - refusing.delta):g} %."
+        return f"It rejects so that, on the samples held out, {shown}."
+    percent = 100 * (1 - refusing.delta)
+    return f"Guaranteed: {shown}, with probability {percent:g} %."
 
 
 def as_data(model: SavedModel, results: Evaluation) -> dict[str, Any]:
@@ -462,7 +463,7 @@ def reject_table(results: Evaluation) -> Any:
         [["error", *(f"{100 * error:.2f} %" for error in errors)]],
         caption=f"For an error of 1 % reject {100 * results.rejected_at(0.01):.1f} %. "
         f"Mean error over all shares (AURC): {100 * results.aurc:.2f} %. "
-        "Measured on these data; it is no promise for others.",
+        "Measured on these data; it is no guarantee for others.",
     )
 
 

@@ -25,7 +25,7 @@ from widemargin._core.callbacks import HAS_CALLBACKS
 from widemargin._core.checks import border_of, check_number
 from widemargin._core.select import select
 from widemargin.cli import Refusal, check_out, console, models, tell, text_table
-from widemargin.cli.evaluate import answer, promise
+from widemargin.cli.evaluate import answer, guarantee
 from widemargin.cli.models import SavedModel, check_skops, save
 from widemargin.cli.read import (
     Reading,
@@ -114,7 +114,7 @@ def run(
     filling = []
     if impute is not None:
         filling = [("impute", imputer(impute))]
-    scaled = scaling(table, X, scale, estimator)
+    scaled = scaling(table, X, scale, estimator, entry)
     pipeline = Pipeline([*filling, *scaled, ("model", estimator)])
     found: list[Any] = []
     if search:
@@ -131,7 +131,7 @@ def run(
         labels = answer(saved.estimator, prepared[asked]).labels
     wrong, more = check_learned(labels, y[asked])
     if max_error is not None:
-        saved.pipeline, said = promise(pipeline, max_error, X_held, y_held, seed)
+        saved.pipeline, said = guarantee(pipeline, max_error, X_held, y_held, seed)
         more += said
     saved.name_columns()
     save(saved, out)
@@ -214,11 +214,11 @@ def hold_out(
 
 
 def words_of(refusing: RejectingClassifier, max_error: float) -> str:
-    """Say what a model that refuses promises."""
+    """Say what a model that refuses guarantees."""
     error, n = f"{100 * max_error:g} %", refusing.n_held_out_
     if refusing.threshold_ == np.inf:
         return (
-            f"Refuses every sample: that at most {error} of its answers are wrong "
+            f"Rejects every sample: that at most {error} of its answers are wrong "
             f"could not be shown on the {n} samples held out"
         )
     return (
@@ -228,13 +228,13 @@ def words_of(refusing: RejectingClassifier, max_error: float) -> str:
 
 
 def scaling(
-    table: Table, X: Any, scale: bool | None, estimator: Any
+    table: Table, X: Any, scale: bool | None, estimator: Any, entry: models.ModelEntry
 ) -> list[tuple[str, Any]]:
     """Return the step before the model: dense tables are standardised by default.
 
-    Not so before a model that chooses the units of its features itself.
+    Not so before a model that chooses the units of its features itself, or of curves.
     """
-    itself = estimator.get_params().get("scale", "none") != "none"
+    itself = entry.curves or estimator.get_params().get("scale", "none") != "none"
     wanted = scale
     if scale is None:
         wanted = table.image_shape is None and not itself

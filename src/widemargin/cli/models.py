@@ -2,7 +2,8 @@
 
 `grid` is what ``--search`` tries, the smallest or smoothest first; `tangents` says
 where image tangents go: "inputs" (always, where the image shape is known), "both" (only
-with ``--set sides=both``) or "no".
+with ``--set sides=both``) or "no". `curves` says that a row is one curve, whose columns
+are not standardised one by one.
 
 Of files it is what :mod:`widemargin.saving` keeps, checked. Every way in which a file
 cannot be used is a refusal.
@@ -34,6 +35,7 @@ class ModelEntry:
     says: str
     tangents: str = "no"
     sparse: bool = False
+    curves: bool = False
     grid: dict[str, list] = field(default_factory=dict)
 
     @property
@@ -47,9 +49,14 @@ class ModelEntry:
 
 
 def _row(
-    estimator: str, says: str, tangents: str = "no", sparse: bool = False, **grid: list
+    estimator: str,
+    says: str,
+    tangents: str = "no",
+    sparse: bool = False,
+    curves: bool = False,
+    **grid: list,
 ) -> ModelEntry:
-    return ModelEntry(estimator, says, tangents, sparse, grid)
+    return ModelEntry(estimator, says, tangents, sparse, curves, grid)
 
 
 _PROTOTYPES, _C = [1, 4, 16, "auto"], [1.0, 10.0, 100.0]
@@ -84,6 +91,10 @@ MODELS = {
     "density": _row("TangentDensityClassifier",
                     "kernel densities of tangent distances", "inputs",
                     sides=["query", "reference", "both"]),
+    "signal": _row("SignalClassifier", "time series: shapes anywhere in a signal",
+                   curves=True, n_features=[5000, 10000]),
+    "spectrum": _row("SpectrumClassifier", "spectra: the mean of six preprocessings",
+                     curves=True, preprocessing=["auto"]),
     "fewshot": _row("FewShotImageClassifier", "images: few labels of each class",
                     ink=["auto", False]),
     "virtualsvc": _row("VirtualSVC",

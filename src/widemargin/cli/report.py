@@ -20,8 +20,8 @@ from widemargin.cli.evaluate import (
     QUANTILES,
     REJECTED,
     Evaluation,
+    guarantee_of,
     load_and_evaluate,
-    promise_of,
 )
 from widemargin.cli.html import (
     Page,
@@ -96,7 +96,7 @@ def build(
             if changed
             else "All parameters as by default."
         )
-        + (f" {promise_of(model.refusing)}" if model.refusing is not None else ""),
+        + (f" {guarantee_of(model.refusing)}" if model.refusing is not None else ""),
         footer=f"widemargin {widemargin.__version__}, scikit-learn "
         f"{sklearn.__version__}, Python {platform.python_version()}",
     )
@@ -205,8 +205,8 @@ def add_rejection(page: Page, results: Evaluation) -> Plot:
     xs, ys = np.repeat(refused, 2)[1:], np.repeat(error, 2)[:-1]
     drawn = plot.render(
         plot.curve(xs, ys) + dot,
-        "error among the answered against the share refused",
-        "refused, %",
+        "error among the answered against the share rejected",
+        "rejected, %",
         "error among the answered, %",
         round_steps(0.0, 100 * MOST_REJECTED),
     )
@@ -216,9 +216,9 @@ def add_rejection(page: Page, results: Evaluation) -> Plot:
     ]
     page.add(
         "What rejecting buys",
-        "Error among the answered against the share refused, least sure first. "
+        "Error among the answered against the share rejected, least sure first. "
         f"Its mean over all shares (AURC) is {100 * results.aurc:.2f} %. "
-        "Measured on these data; RejectingClassifier makes promises for others.",
+        "Measured on these data; RejectingClassifier gives a guarantee for others.",
         drawn + table(["rejected", "error of the rest"], rows),
     )
     return plot

@@ -43,11 +43,11 @@ def to_onnx(model: Any, *, dtype: str = "float32") -> Any:
     Parameters
     ----------
     model : fitted classifier
-        LVQ, MarginLVQ, GLVQ, GMLVQ, HSS, TVQ, TD-Neuron, kernel LVQ ("rbf"), the
-        hyperplanes of :mod:`widemargin.linear` (kernels "linear" and "rbf"),
+        LVQ, MarginLVQ, GLVQ, GMLVQ, HSS, TVQ, TD-Neuron, kernel LVQ ("rbf"),
+        :class:`~widemargin.TangentKNeighborsClassifier`. With the kernels "linear" and
+        "rbf" the hyperplanes of :mod:`widemargin.linear`,
         :class:`~widemargin.TangentSVC`, :class:`~widemargin.VirtualSVC` and
-        :class:`~widemargin.InvariantHyperplaneSVC` with these kernels,
-        :class:`~widemargin.TangentKNeighborsClassifier`, a
+        :class:`~widemargin.InvariantHyperplaneSVC`. A
         :class:`~widemargin.RejectingClassifier` around one of them, or a pipeline that
         ends in one. Before it may be, of scikit-learn, scalers, ``SimpleImputer``,
         ``PCA``, ``TruncatedSVD``, selectors of features, ``ColumnTransformer``,
@@ -60,13 +60,12 @@ def to_onnx(model: Any, *, dtype: str = "float32") -> Any:
     Returns
     -------
     onnx.ModelProto
-        Input ``X`` (n, n_features). Outputs ``label`` (n,), ``margin``
-        (n, n_classes), ``confidence`` (n,), and ``accepted`` (n,) where a threshold was
-        learned: what is not accepted has the reject label. An imputer fills in what is
-        NaN; what completes missing values in a model itself is not in it: a sample with
-        NaN then has a confidence of NaN, whatever its label is, and is not accepted,
-        nor is one too far away for squares in `dtype`. Opset 18,
-        default domain only; ``model.SerializeToString()`` are the bytes of the file.
+        Input ``X`` (n, n_features). Outputs ``label`` (n,), ``margin`` (n, n_classes),
+        ``confidence`` (n,), and ``accepted`` (n,) where a threshold was learned: what
+        is not accepted has the reject label. A ``SimpleImputer`` in the pipeline
+        replaces NaN. Without one a sample with NaN has a confidence of NaN and is not
+        accepted. Nor is one whose squares overflow `dtype`. Opset 18, default domain
+        only; ``model.SerializeToString()`` are the bytes of the file.
 
     Raises
     ------
@@ -97,30 +96,29 @@ def to_c(model: Any, *, name: str = "model", dtype: str = "float32") -> str:
     Parameters
     ----------
     model : fitted classifier
-        LVQ, MarginLVQ, GLVQ, GMLVQ, HSS and TVQ with tangents at the models only, the
-        hyperplanes of :mod:`widemargin.linear` and of the other machines with a linear
-        kernel, a
-        :class:`~widemargin.RejectingClassifier` around one of them, or a pipeline that
-        ends in one, with the steps that :func:`to_onnx` knows.
+        LVQ, MarginLVQ, GLVQ and GMLVQ. HSS and TVQ with tangents at the models only.
+        Hyperplanes of :mod:`widemargin.linear` and of the support vector machines with
+        a linear kernel. A :class:`~widemargin.RejectingClassifier` around one of them,
+        or a pipeline that ends in one, with the steps that :func:`to_onnx` knows.
     name : str, default="model"
         What the functions of the header are called after.
     dtype : {"float32", "int8"}, default="float32"
-        Of the tables; the arithmetic is float32. Eight bits have a proven bound on what
-        rounding does to a margin, by which the threshold of a
-        :class:`~widemargin.RejectingClassifier` is widened: whatever its header
-        answers, the model in Python answers alike.
+        Of the tables; the arithmetic is float32. With int8 the rounding error of a
+        margin has a proven bound. It is added to the threshold of a
+        :class:`~widemargin.RejectingClassifier`: what its header answers, the model in
+        Python answers alike.
 
     Returns
     -------
     str
         ``int NAME_predict(const float *x, float *margin)`` returns the number of the
-        class, -1 if refused, and writes how sure it is; ``NAME_margins`` gives the
-        margins of all classes and the least that the best one can have been before the
-        tables were rounded; ``NAME_label`` the label of an answer. A sample with
-        infinity, with NaN that no imputer fills in, or too far away for squares is
-        answered by -1, with -ffast-math too. Its label is ``NAME_NO_LABEL``: the reject
-        label, or one that no class has (empty text, -1). No heap; of
-        the mathematics library at most ``sqrtf`` and ``fabsf``.
+        class, or -1 if rejected, and writes the confidence. ``NAME_margins`` gives the
+        margins of all classes, and a lower bound of the best one before rounding.
+        ``NAME_label`` gives the label of an answer. A sample with infinity, with NaN
+        that no imputer fills in, or too far away for squares is answered by -1, with
+        -ffast-math too. Its label is ``NAME_NO_LABEL``: the reject label, or one that
+        no class has (empty text, -1). No heap; of the mathematics library at most
+        ``sqrtf`` and ``fabsf``.
 
     Raises
     ------
@@ -160,9 +158,9 @@ def check_export(model: Any, exported: Any, X: ArrayLike) -> Any:
     Returns
     -------
     Agreement
-        ``agrees`` tells whether labels are equal wherever the margin exceeds 1e-5 of
-        its scale and margins are within that; of eight-bit headers, whether their
-        bound holds. ``str`` of it is a line with the counts.
+        ``agrees`` is True if margins differ by at most 1e-5 of their scale, and labels
+        only where the margin is smaller. For int8 headers it is True if their bound
+        holds. ``str`` of it is a line with the counts.
 
     Examples
     --------

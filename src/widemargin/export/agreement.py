@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from widemargin._core.checks import as_matrix
 from widemargin._core.confidence import (
     decisive,
+    label_margins_of,
     margin_unit_of,
-    margins_of,
     nested,
 )
 from widemargin.export.c_header import PARTS, named
@@ -97,13 +97,11 @@ class Agreement:
 def python_answers(model: Any, X: NDArray) -> Answers:
     """Return what the model says, in float64."""
     X = _framed(model, X.astype(np.float64))
-    classes, accepted = np.asarray(model.classes_), None
+    accepted = None
     inner, seen = decisive(model, X)
-    margins = np.column_stack(
-        [margins_of(inner, seen, np.full(len(X), label)) for label in classes]
-    )
+    margins = label_margins_of(inner, seen)
     confidence = margins.max(axis=1)
-    rejecting = _rejecting(model)
+    rejecting = rejecting_in(model)
     if rejecting is not None:
         accepted = confidence >= rejecting.threshold_
     return Answers(np.asarray(model.predict(X)), margins, confidence, accepted)
@@ -119,7 +117,7 @@ def _framed(model: Any, X: NDArray) -> Any:
     return pandas.DataFrame(X, columns=names)
 
 
-def _rejecting(model: Any) -> Any:
+def rejecting_in(model: Any) -> Any:
     """Return the classifier within that has learned when to refuse, or None."""
     return next((one for one in nested(model) if hasattr(one, "threshold_")), None)
 
@@ -247,7 +245,7 @@ def check(model: Any, exported: Any, X: Any) -> Agreement:
         # Python gets what the exported model got.
         return compare(model, answers, X.astype(answers.confidence.dtype))
     X = X.astype(np.float32)
-    rejecting = _rejecting(model)
+    rejecting = rejecting_in(model)
     label = None if rejecting is None else rejecting.reject_label_
     answers = c_answers(exported, X, model.classes_, label)
     _check_filled(answers, X)
@@ -264,18 +262,24 @@ def _check_filled(answers: Answers, X: NDArray) -> None:
 
 
 def compare(
-    model: Any, exported: Answers, X: NDArray, *, quantised: bool = False
+    model: Any,
+    exported: Answers,
+    X: NDArray,
+    *,
+    mine: Answers | None = None,
+    quantised: bool = False,
 ) -> Agreement:
     """Compare exported answers with the model's own."""
-    mine = python_answers(model, X)
-    unit = margin_unit_of(decisive(model, _framed(model, X[:1]))[0])
+    mine = python_answers(model, X) if mine is None else mine
+    inner = decisive(model, _framed(model, X[:1]))[0]
+    unit = margin_unit_of(inner)
     scale = (
         1.0
         if unit in ("relative", "vote_fraction")
         else np.abs(mine.margins).mean() or 1.0
     )
     close = mine.confidence <= CLOSE * scale
-    rejecting = _rejecting(model)
+    rejecting = rejecting_in(model)
     overbold = 0
     counts: tuple[int | None, int | None] = None, None
     if rejecting is not None and mine.accepted is not None:
@@ -286,6 +290,12 @@ def compare(
         counts = int(exported.accepted.sum()), int(mine.accepted.sum())
     differs = np.asarray(exported.labels) != mine.labels
     errors = np.abs(exported.margins - mine.margins).max(axis=1) / scale
+    if getattr(inner, "multiclass", "ovr") != "ovr":
+        # A label's margin is what it lost to the answer by: of equal votes, where
+        # rounding says which is the answer, it is another duel's.
+        turned = differs & close
+        leads = np.abs(exported.confidence - mine.confidence) / scale
+        errors[turned] = leads[turned]
     bound = None
     if quantised:
         assert exported.least is not None

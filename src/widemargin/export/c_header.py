@@ -35,30 +35,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import widemargin
-from widemargin.export.program import (
-    SHORT,
-    Affine,
-    Clip,
-    Convolve,
-    Embed,
-    Fill,
-    Join,
-    Nearest,
-    NotExportable,
-    Pick,
-    Planes,
-    Program,
-    Project,
-    Scatter,
-    Smooth,
-    Stencil,
-    Step,
-    Unit,
-    exact_labels,
-    in_parts,
-    require_squares,
-    width_after,
-)
+from widemargin._compute.rounding import above, rounded_up
+from widemargin.export import program as ir
 from widemargin.tangents.convolution_features import TAPS
 from widemargin.tangents.spectra import FLAT, NO_GAIN
 
@@ -108,7 +86,7 @@ def frame_bounds(frames: NDArray, stored: NDArray) -> tuple[NDArray, NDArray]:
         if len(real):
             eigenvalues = np.linalg.eigvalsh(real @ real.T)
             if eigenvalues[0] < 0.25:
-                raise NotExportable(
+                raise ir.NotExportable(
                     "eight bits lose a tangent of this model; export it in float32."
                 )
             rho[j] = np.sqrt(np.max((1 - eigenvalues) ** 2 / eigenvalues))
@@ -159,17 +137,12 @@ class Writer:
 
 
 def _float(value: float) -> str:
-    with np.errstate(over="ignore"):
-        number = np.float32(value)
-    if not np.isfinite(number):
-        raise NotExportable(
-            f"{value} is outside the range of float32, in which the header computes."
-        )
+    number = ir.in_float32(value)[()]
     # The shortest digits that give the same number; through a float they would be more.
     return f"{number!s}f"
 
 
-def c_header(program: Program, name: str, dtype: str) -> Header:
+def c_header(program: ir.Program, name: str, dtype: str) -> Header:
     """Write the header of a program, its tables in "float32" or "int8"."""
     if not isinstance(name, str) or not IDENTIFIER.fullmatch(name):
         raise ValueError(
@@ -178,9 +151,9 @@ def c_header(program: Program, name: str, dtype: str) -> Header:
     bits = 8 if dtype == "int8" else 32
     writer = Writer(name, bits)
     labels = _labels(program, name)
-    write = {Nearest: _nearest, Planes: _planes}.get(type(program.decision))
-    if write is None or any(isinstance(step, Embed) for step in program.steps):
-        raise NotExportable(
+    write = {ir.Nearest: _nearest, ir.Planes: _planes}.get(type(program.decision))
+    if write is None or any(isinstance(step, ir.Embed) for step in program.steps):
+        raise ir.NotExportable(
             f"{program.name} cannot be exported to C: it answers by its training "
             "samples, which are too many for a header; use to_onnx."
         )
@@ -209,7 +182,7 @@ def c_header(program: Program, name: str, dtype: str) -> Header:
     return Header(text, writer.table_bytes, quantisation)
 
 
-def _comment(program: Program, writer: Writer, quantisation: str) -> str:
+def _comment(program: ir.Program, writer: Writer, quantisation: str) -> str:
     lines = [
         f"{program.name}, written by widemargin {widemargin.__version__}.",
         f"{program.n_features} features, {len(program.classes)} classes; tables of "
@@ -229,8 +202,8 @@ def _comment(program: Program, writer: Writer, quantisation: str) -> str:
     return f"/*\n{body}\n */"
 
 
-def _labels(program: Program, name: str) -> str:
-    labels = exact_labels(program.classes, program.reject_label)
+def _labels(program: ir.Program, name: str) -> str:
+    labels = ir.exact_labels(program.classes, program.reject_label)
     taken, first = set(labels), labels[0]
     # What stands for no answer is no label of a class.
     unused: Any = count(-1, -1)
@@ -240,7 +213,7 @@ def _labels(program: Program, name: str) -> str:
         unused = ("none" * i for i in count())
     elif isinstance(first, float):
         if not np.isfinite(labels).all():
-            raise NotExportable("a label is not finite; use other labels.")
+            raise ir.NotExportable("a label is not finite; use other labels.")
         kind, held, cell = "double ", "const double", repr
         unused = map(float, unused)
     else:
@@ -262,7 +235,7 @@ def _integer(value: int) -> str:
 def _quoted(text: str) -> str:
     """Return a C string literal of the UTF-8 bytes, whatever they are."""
     if "\0" in text:
-        raise NotExportable("a label contains a zero character; use other labels.")
+        raise ir.NotExportable("a label contains a zero character; use other labels.")
     out = []
     for byte in text.encode():
         plain = 32 <= byte < 127 and chr(byte) not in '"\\?'
@@ -295,7 +268,7 @@ def _dots(name: str, bits: int) -> list[str]:
     return [plain, eight.replace("+= a[i", "+= (float)a[i")]
 
 
-def _prepare(writer: Writer, program: Program) -> tuple[str, int]:
+def _prepare(writer: Writer, program: ir.Program) -> tuple[str, int]:
     """Write the steps, as functions of which the last fills z; how wide z is then."""
     functions: list[str] = []
     width = program.n_features
@@ -307,7 +280,7 @@ def _prepare(writer: Writer, program: Program) -> tuple[str, int]:
 
 
 def _steps(
-    writer: Writer, steps: Iterable[Step], width: int, tag: str, functions: list[str]
+    writer: Writer, steps: Iterable[ir.Step], width: int, tag: str, functions: list[str]
 ) -> tuple[str, int, int]:
     """Write steps on z, how wide it is after them, and at most on the way.
 
@@ -317,20 +290,20 @@ def _steps(
     widest = width
     for number, step in enumerate(steps):
         own = f"{tag}{number}"
-        if isinstance(step, Join):
+        if isinstance(step, ir.Join):
             body.append(_join(writer, step, own, width, functions))
-        elif isinstance(step, Convolve):
+        elif isinstance(step, ir.Convolve):
             body.append(_convolve(writer, step, own, width, functions))
         else:
             write: Any = STEPS[type(step)]
             body.append(write(writer, step, own, width))
-        width = width_after(step, width)
+        width = ir.width_after(step, width)
         widest = max(widest, width)
     return "\n".join(body), width, widest
 
 
 def _join(
-    writer: Writer, step: Join, tag: str, width: int, functions: list[str]
+    writer: Writer, step: ir.Join, tag: str, width: int, functions: list[str]
 ) -> str:
     """Write every chain as a function of its own, and the calls of all."""
     calls, size, room = [], 0, 0
@@ -347,7 +320,7 @@ def _join(
 
 
 def _convolve(
-    writer: Writer, step: Convolve, tag: str, width: int, functions: list[str]
+    writer: Writer, step: ir.Convolve, tag: str, width: int, functions: list[str]
 ) -> str:
     """Write how one bank of kernels is applied, and a call for each of them."""
     channels, length = step.n_channels, width // step.n_channels
@@ -383,7 +356,7 @@ def _convolve(
     return written("convolve", writer.name, **values)
 
 
-def _clip(writer: Writer, step: Clip, tag: str, width: int) -> str:
+def _clip(writer: Writer, step: ir.Clip, tag: str, width: int) -> str:
     low, high = _float(step.low), _float(step.high)
     return (
         f"  for (i = 0; i < {width}; i++)\n"
@@ -392,7 +365,7 @@ def _clip(writer: Writer, step: Clip, tag: str, width: int) -> str:
     )
 
 
-def _fill(writer: Writer, step: Fill, tag: str, width: int) -> str:
+def _fill(writer: Writer, step: ir.Fill, tag: str, width: int) -> str:
     values = writer.table(f"{tag}_values", step.values)
     return (
         f"  for (i = 0; i < {width}; i++)\n"
@@ -400,14 +373,14 @@ def _fill(writer: Writer, step: Fill, tag: str, width: int) -> str:
     )
 
 
-def _pick(writer: Writer, step: Pick, tag: str, width: int) -> str:
+def _pick(writer: Writer, step: ir.Pick, tag: str, width: int) -> str:
     columns = writer.table(f"{tag}_columns", step.columns, "int32_t")
     return written("pick", writer.name, N=len(step.columns), COLUMNS=columns)
 
 
-def _affine(writer: Writer, step: Affine, tag: str, width: int) -> str:
+def _affine(writer: Writer, step: ir.Affine, tag: str, width: int) -> str:
     value = "z[i]"
-    for number, part in enumerate(in_parts(step.centre)):
+    for number, part in enumerate(ir.in_parts(step.centre)):
         value = f"({value} - {writer.table(f'{tag}_centre{number}', part)}[i])"
     if (step.scale != 1).any():
         value = f"{value} * {writer.table(f'{tag}_scale', step.scale)}[i]"
@@ -418,18 +391,18 @@ def _affine(writer: Writer, step: Affine, tag: str, width: int) -> str:
     return f"  for (i = 0; i < {width}; i++)\n    z[i] = {value};"
 
 
-def _unit(writer: Writer, step: Unit, tag: str, width: int) -> str:
+def _unit(writer: Writer, step: ir.Unit, tag: str, width: int) -> str:
     length = {
         "l1": "length += fabsf(z[i] / top)",
         "l2": "length += (z[i] / top) * (z[i] / top)",
         "max": "length = 1",
     }[step.norm]
     root = "sqrtf(length)" if step.norm == "l2" else "length"
-    short = _float(SHORT)
+    short = _float(ir.SHORT)
     return written("unit", "", WIDTH=width, LENGTH=length, ROOT=root, SHORT=short)
 
 
-def _smooth(writer: Writer, step: Smooth, tag: str, width: int) -> str:
+def _smooth(writer: Writer, step: ir.Smooth, tag: str, width: int) -> str:
     h, w, c = len(step.down), len(step.across), step.channels
     across = writer.table(f"{tag}_across", step.across)
     down = writer.table(f"{tag}_down", step.down)
@@ -439,7 +412,7 @@ def _smooth(writer: Writer, step: Smooth, tag: str, width: int) -> str:
     )  # fmt: skip
 
 
-def _stencil(writer: Writer, step: Stencil, tag: str, width: int) -> str:
+def _stencil(writer: Writer, step: ir.Stencil, tag: str, width: int) -> str:
     size = np.abs(step.weights).sum()
     table = np.vstack([step.left, step.weights, step.right])
     sums = table.sum(axis=1)
@@ -451,7 +424,7 @@ def _stencil(writer: Writer, step: Stencil, tag: str, width: int) -> str:
     )  # fmt: skip
 
 
-def _scatter(writer: Writer, step: Scatter, tag: str, width: int) -> str:
+def _scatter(writer: Writer, step: ir.Scatter, tag: str, width: int) -> str:
     if step.reference is None:
         return written("scatter", writer.name, WIDTH=width, FLAT=_float(FLAT))
     mean = float(step.reference.mean())
@@ -463,7 +436,7 @@ def _scatter(writer: Writer, step: Scatter, tag: str, width: int) -> str:
     )  # fmt: skip
 
 
-def _project(writer: Writer, step: Project, tag: str, width: int) -> str:
+def _project(writer: Writer, step: ir.Project, tag: str, width: int) -> str:
     # In float32 whatever the references are: rounded, it would spoil their bounds.
     matrix = writer.table(f"{tag}_matrix", step.matrix)
     return written(
@@ -472,46 +445,46 @@ def _project(writer: Writer, step: Project, tag: str, width: int) -> str:
 
 
 STEPS = {
-    Affine: _affine,
-    Clip: _clip,
-    Fill: _fill,
-    Pick: _pick,
-    Unit: _unit,
-    Smooth: _smooth,
-    Stencil: _stencil,
-    Scatter: _scatter,
-    Project: _project,
+    ir.Affine: _affine,
+    ir.Clip: _clip,
+    ir.Fill: _fill,
+    ir.Pick: _pick,
+    ir.Unit: _unit,
+    ir.Smooth: _smooth,
+    ir.Stencil: _stencil,
+    ir.Scatter: _scatter,
+    ir.Project: _project,
 }
 
 
 def _rounding(width: int) -> str:
     """Return how wrong float32 can make a length, per unit of it, and not less."""
     bound = np.float32((width / 4 + 16) * 2.0**-23)
-    return _float(np.nextafter(bound, np.float32(np.inf)))
+    return _float(above(bound))
 
 
-def _nearest(writer: Writer, program: Program, width: int) -> tuple[str, str]:
+def _nearest(writer: Writer, program: ir.Program, width: int) -> tuple[str, str]:
     decision = program.decision
-    assert isinstance(decision, Nearest)
+    assert isinstance(decision, ir.Nearest)
     references = decision.references
     if references.tangents is not None or references.sides != "reference":
-        raise NotExportable(
+        raise ir.NotExportable(
             f"{program.name} cannot be exported to C: it bends its inputs along their "
             "own tangents; use sides='reference', or to_onnx."
         )
     if decision.slopes is not None:
-        raise NotExportable(
+        raise ir.NotExportable(
             f"{program.name} cannot be exported to C: its units need a logarithm; use "
             "to_onnx, or TVQClassifier."
         )
     if decision.rule != "nearest":
-        raise NotExportable(
+        raise ir.NotExportable(
             f"{program.name} cannot be exported to C: only decision='nearest' can; "
             "use to_onnx."
         )
     values: dict[str, Any]
     points = np.asarray(references.points, float)
-    require_squares(points, np.float32)
+    ir.require_squares(points, np.float32)
     frames = references.frames
     if frames is None or not frames.shape[1]:
         frames = np.empty((len(points), 0, width))
@@ -568,9 +541,9 @@ def _nearest(writer: Writer, program: Program, width: int) -> tuple[str, str]:
     return written(part, writer.name, **values), quantisation
 
 
-def _planes(writer: Writer, program: Program, width: int) -> tuple[str, str]:
+def _planes(writer: Writer, program: ir.Program, width: int) -> tuple[str, str]:
     decision = program.decision
-    assert isinstance(decision, Planes)
+    assert isinstance(decision, ir.Planes)
     n_classes, coef = len(program.classes), decision.coef
     table, scales, stored = writer.rows("weights", coef)
     offsets = writer.table("offsets", decision.intercept)
@@ -606,14 +579,12 @@ def _planes(writer: Writer, program: Program, width: int) -> tuple[str, str]:
     return text, quantisation
 
 
-def _predict(program: Program, name: str, bits: int) -> str:
+def _predict(program: ir.Program, name: str, bits: int) -> str:
     refuse = ""
     if program.threshold is not None:
         # Of rounded tables an answer that may have been another is refused as well.
         wanted = program.threshold if bits == 32 else max(program.threshold, 0.0)
-        threshold = np.float32(wanted)
-        if threshold < wanted:
-            # The next number up: rounding never lets in what Python refuses.
-            threshold = np.nextafter(threshold, np.float32(np.inf))
+        # Rounding never lets in what Python refuses.
+        threshold = rounded_up(wanted, np.float32)
         refuse = f"  if (!(least >= {_float(float(threshold))}))\n    return -1;\n"
     return written("predict", name, REFUSE=refuse)

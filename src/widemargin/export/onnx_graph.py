@@ -25,36 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import widemargin
+from widemargin._compute.rounding import rounded_up, rounding
+from widemargin.export import program as ir
 from widemargin.export.describe import CLASSIFIERS, TRANSFORMERS, describe, prepared_by
-from widemargin.export.program import (
-    SHORT,
-    Affine,
-    Clip,
-    Convolve,
-    Embed,
-    Expansion,
-    Fill,
-    InputTangents,
-    Join,
-    Nearest,
-    NotExportable,
-    Pick,
-    Planes,
-    Program,
-    Project,
-    References,
-    Scatter,
-    Smooth,
-    Stencil,
-    Step,
-    Unit,
-    Votes,
-    exact_labels,
-    in_parts,
-    require_squares,
-    width_after,
-)
-from widemargin.linear.spaces import rounding
 from widemargin.tangents import orthonormalize
 from widemargin.tangents.convolution_features import TAPS
 from widemargin.tangents.spectra import FLAT, NO_GAIN
@@ -78,6 +51,16 @@ class Graph:
         self.nodes: list[Any] = []
         self.constants: dict[tuple, str] = {}
         self.initializers: list[Any] = []
+
+    @property
+    def never(self) -> float:
+        """The largest number of its dtype: no decision needs more."""
+        return float(np.finfo(self.real).max)
+
+    @property
+    def tiny(self) -> float:
+        """The smallest number of its dtype that has all digits."""
+        return float(np.finfo(self.real).tiny)
 
     def __call__(self, op: str, *inputs: Any, **attributes: Any) -> str:
         """Add a node with one output; arrays and numbers become constants."""
@@ -118,14 +101,9 @@ class Graph:
         if self.real == np.float64 and array.dtype == np.float32:
             # Half the file; the runtime widens it once.
             return self.cast(self.constant(array), np.float64)
-        with np.errstate(over="ignore"):
-            table = array.astype(self.real)
-        if not np.isfinite(table).all():
-            raise NotExportable(
-                f"a number of this model is outside the range of {self.real}; use "
-                "dtype='float64', or scale the data and fit again."
-            )
-        return self.constant(table)
+        if self.real == np.float32:
+            return self.constant(ir.in_float32(array))
+        return self.constant(array.astype(self.real))
 
     def cast(self, tensor: str, dtype: Any) -> str:
         """Change the dtype of a tensor."""
@@ -148,49 +126,49 @@ class Graph:
 
 def prepare(graph: Graph, x: str, step: Any, width: int) -> str:
     """Apply one step before the decision to x (n, width)."""
-    if isinstance(step, Affine):
+    if isinstance(step, ir.Affine):
         short = graph.real == np.float32
-        for part in in_parts(step.centre) if short else [step.centre]:
+        for part in ir.in_parts(step.centre) if short else [step.centre]:
             x = graph("Sub", x, graph.table(part))
         if (step.scale != 1).any():
             x = graph("Mul", x, graph.table(step.scale))
         return graph("Add", x, graph.table(step.shift)) if step.shift.any() else x
-    if isinstance(step, Clip):
+    if isinstance(step, ir.Clip):
         clipped = graph("Clip", x, float(step.low), float(step.high))
         return graph("Add", clipped, graph("Mul", x, 0.0))
-    if isinstance(step, Fill):
+    if isinstance(step, ir.Fill):
         return graph("Where", graph("IsNaN", x), graph.table(step.values), x)
-    if isinstance(step, Pick):
+    if isinstance(step, ir.Pick):
         return graph("Gather", x, step.columns, axis=1)
-    if isinstance(step, Join):
+    if isinstance(step, ir.Join):
         parts = [prepare_all(graph, x, part, width) for part in step.parts]
         return graph("Concat", *parts, axis=1)
-    if isinstance(step, Project):
+    if isinstance(step, ir.Project):
         return graph("MatMul", x, graph.table(step.matrix.T))
-    if isinstance(step, Convolve):
+    if isinstance(step, ir.Convolve):
         return _convolve(graph, x, step, width)
-    if isinstance(step, Embed):
-        d2, graph = squared_distances(graph, x, References(step.points))
+    if isinstance(step, ir.Embed):
+        d2, graph = squared_distances(graph, x, ir.References(step.points))
         K = kernel_values(graph, d2, "rbf", step.gamma)
         z = graph("MatMul", K, graph.table(step.matrix))
         left = graph("Sub", 1.0, graph.sum_of_squares(z, 1, keepdims=1))
         return graph("Concat", z, graph("Sqrt", graph("Max", left, 0.0)), axis=1)
-    if isinstance(step, Unit):
+    if isinstance(step, ir.Unit):
         return _unit(graph, x, step.norm)
-    if isinstance(step, Smooth):
+    if isinstance(step, ir.Smooth):
         return _smooth(graph, x, step, width)
-    if isinstance(step, Stencil):
+    if isinstance(step, ir.Stencil):
         return _stencil(graph, x, step, width)
-    if isinstance(step, Scatter):
+    if isinstance(step, ir.Scatter):
         return _scatter(graph, x, step)
     raise TypeError(step)
 
 
-def prepare_all(graph: Graph, x: str, steps: Iterable[Step], width: int) -> str:
+def prepare_all(graph: Graph, x: str, steps: Iterable[ir.Step], width: int) -> str:
     """Apply steps, one after another, to x (n, width)."""
     for step in steps:
         x = prepare(graph, x, step, width)
-        width = width_after(step, width)
+        width = ir.width_after(step, width)
     return x
 
 
@@ -204,10 +182,10 @@ def _unit(graph: Graph, x: str, norm: str) -> str:
         length = graph(reduce, unit, np.array([1]), keepdims=1)
         unit = graph("Div", unit, graph("Max", length, 1.0))
         length = graph("Mul", top, length)
-    return graph("Where", graph("Less", length, SHORT), x, unit)
+    return graph("Where", graph("Less", length, ir.SHORT), x, unit)
 
 
-def _smooth(graph: Graph, x: str, step: Smooth, width: int) -> str:
+def _smooth(graph: Graph, x: str, step: ir.Smooth, width: int) -> str:
     height, side, channels = len(step.down), len(step.across), step.channels
     if step.background:
         x = graph("Sub", x, float(step.background))
@@ -222,7 +200,7 @@ def _smooth(graph: Graph, x: str, step: Smooth, width: int) -> str:
     return graph("Add", x, float(step.background)) if step.background else x
 
 
-def _convolve(graph: Graph, x: str, step: Convolve, width: int) -> str:
+def _convolve(graph: Graph, x: str, step: ir.Convolve, width: int) -> str:
     """Shares of time that signals have each of the shapes."""
     length, border = width // step.n_channels, TAPS // 2
     x = graph("Reshape", x, np.array([-1, length, step.n_channels]))
@@ -250,7 +228,7 @@ def _convolve(graph: Graph, x: str, step: Convolve, width: int) -> str:
     return graph("Add", graph("Concat", *parts, axis=1), blank)
 
 
-def _stencil(graph: Graph, x: str, step: Stencil, width: int) -> str:
+def _stencil(graph: Graph, x: str, step: ir.Stencil, width: int) -> str:
     """Weigh what surrounds each feature, about the feature itself: exact if smooth."""
     w = len(step.weights)
     starts = np.clip(np.arange(width) - w // 2, 0, width - w)
@@ -263,7 +241,7 @@ def _stencil(graph: Graph, x: str, step: Stencil, width: int) -> str:
     return graph("Add", found, graph("Mul", x, graph.table(_sums(step, width))))
 
 
-def _sums(step: Stencil, width: int) -> NDArray:
+def _sums(step: ir.Stencil, width: int) -> NDArray:
     """Add the weights around each feature up; zero of derivatives."""
     inner = np.full(width - 2 * len(step.left), step.weights.sum())
     sums = np.concatenate([step.left.sum(axis=1), inner, step.right.sum(axis=1)])
@@ -271,7 +249,7 @@ def _sums(step: Stencil, width: int) -> NDArray:
     return np.where(np.abs(sums) < 1e-12 * size, 0.0, sums)
 
 
-def _scatter(graph: Graph, x: str, step: Scatter) -> str:
+def _scatter(graph: Graph, x: str, step: ir.Scatter) -> str:
     centred = graph("Sub", x, graph("ReduceMean", x, np.array([1]), keepdims=1))
     if step.reference is None:
         square = graph("Mul", centred, centred)
@@ -290,12 +268,12 @@ def _scatter(graph: Graph, x: str, step: Scatter) -> str:
     return graph("Add", graph("Div", centred, graph("Where", small, 1.0, gain)), mean)
 
 
-def squared_distances(graph: Graph, x: str, references: References) -> tuple:
+def squared_distances(graph: Graph, x: str, references: ir.References) -> tuple:
     """Return D (n, K), and the graph in whose dtype it is."""
     points, frames = references.points, references.frames
     plain = references.sides == "reference" and not references.spring
     if plain and points.size <= MOST_RESIDUALS:
-        require_squares(points, graph.real)
+        ir.require_squares(points, graph.real)
         if frames is None or not frames.shape[1]:
             at = graph.axes("Unsqueeze", x, [1])
             delta = graph("Sub", at, graph.table(points))
@@ -326,7 +304,7 @@ def widened(graph: Graph, tensor: str) -> tuple[str, Graph]:
     return graph.cast(tensor, np.float64), Widened(graph)
 
 
-def expanded(graph: Graph, x: str, references: References) -> str:
+def expanded(graph: Graph, x: str, references: ir.References) -> str:
     r"""Distances from inner products, in float64 and about the references' mean.
 
     With orthonormal frames U of the samples and V of the references, delta = x - y,
@@ -408,7 +386,7 @@ def schur_complement(
     return graph("Max", graph.axes("Squeeze", A, [2, 3]), 0.0)
 
 
-def input_frames(graph: Graph, x: str, tangents: InputTangents) -> str:
+def input_frames(graph: Graph, x: str, tangents: ir.InputTangents) -> str:
     """(n, l, d) orthonormal tangents of every sample, zero rows where they depend."""
     n_maps, d, _ = tangents.maps.shape
     rows = []
@@ -461,7 +439,9 @@ def _divided(graph: Graph, row: str, length: str, least: float = 0.0) -> str:
     return graph("Where", real, unit, 0.0)
 
 
-def nearest_margins(graph: Graph, x: str, decision: Nearest, n_classes: int) -> tuple:
+def nearest_margins(
+    graph: Graph, x: str, decision: ir.Nearest, n_classes: int
+) -> tuple:
     """Margins from the distances to the references of every class."""
     d2, graph = squared_distances(graph, x, decision.references)
     if decision.slopes is not None:
@@ -482,11 +462,10 @@ def nearest_margins(graph: Graph, x: str, decision: Nearest, n_classes: int) -> 
     own = graph("Equal", place, np.arange(n_classes))
     others = graph("Where", own, second, first)
     gap, total = graph("Sub", others, d2), graph("Add", others, d2)
-    tiny = float(np.finfo(graph.real).tiny)
-    return graph("Div", gap, graph("Max", total, tiny)), graph
+    return graph("Div", gap, graph("Max", total, graph.tiny)), graph
 
 
-def class_distances(graph: Graph, d2: str, decision: Nearest, n_classes: int) -> str:
+def class_distances(graph: Graph, d2: str, decision: ir.Nearest, n_classes: int) -> str:
     """Reduce (n, K) to (n, n_classes) by the rule of the decision."""
     codes = decision.codes
     counts = np.bincount(codes, minlength=n_classes)
@@ -505,7 +484,7 @@ def class_distances(graph: Graph, d2: str, decision: Nearest, n_classes: int) ->
     parts = []
     for start, count in zip(starts, counts, strict=True):
         own = graph("Gather", d2, order[start : start + count], axis=1)
-        if decision.rule == "kth":
+        if decision.rule == "k_nearest":
             k = min(int(decision.number), int(count))
             found = graph.many("TopK", (own, np.array([k])), 2, largest=0)[0]
             parts.append(graph.slice(found, [k - 1], [k], [1]))
@@ -555,6 +534,9 @@ def duel_margins(
     against = graph("Gather", duels, column, axis=1)
     against = graph("Mul", against, graph.table(sign))
     margins, best = margins_of_pairs(graph, scores, against, n_classes)
+    need = _rivals_need(graph, scores, against, best, n_classes)
+    own = graph("Equal", best, np.arange(n_classes))
+    margins = graph("Where", own, graph("Min", margins, need), margins)
     equal = graph("Equal", gap_margins(graph, scores, n_classes), 0.0)
     return numbers(graph, graph("Where", equal, 0.0, margins), scores), best
 
@@ -569,18 +551,44 @@ def margins_of_pairs(
     """
     best = graph.many("TopK", (scores, np.array([1])), 2)[1]
     own = graph("Equal", best, np.arange(n_classes))
-    size, never = graph("Abs", against), float(np.finfo(graph.real).max)
+    size = graph("Abs", against)
     others = ~np.eye(n_classes, dtype=bool)
-    closest = graph("Where", others, size, never)
+    closest = graph("Where", others, size, graph.never)
     closest = graph("ReduceMin", closest, np.array([2]), keepdims=0)
     of_answer = graph.cast(graph.axes("Unsqueeze", own, [1]), graph.real)
     beaten = graph.axes("ReduceSum", graph("Mul", against, of_answer), [2])
     beaten = graph.axes("Squeeze", beaten, [2])
     lost = graph("And", graph("LessOrEqual", against, 0.0), others)
-    lost = graph("Where", lost, size, never)
+    lost = graph("Where", lost, size, graph.never)
     lost = graph("Neg", graph("ReduceMin", lost, np.array([2]), keepdims=0))
     behind = graph("Where", graph("Greater", beaten, 0.0), lost, beaten)
     return graph("Where", own, closest, behind), best
+
+
+def _rivals_need(
+    graph: Graph, scores: str, against: str, best: str, n_classes: int
+) -> str:
+    """By how much duels must change to give another class the answer's votes."""
+    votes, others = graph("Round", scores), ~np.eye(n_classes, dtype=bool)
+    most = graph("ReduceMax", votes, np.array([1]), keepdims=1)
+    behind = graph("Where", others, graph("Neg", against), graph.never)
+    ranked = graph.many("TopK", (behind, np.array([n_classes])), 2, axis=2, largest=0)
+    equal = graph("Equal", votes, most)
+    last = graph("Add", graph("Sub", most, 1.0), graph.cast(equal, graph.real))
+    # Of duels that are no numbers any place will do.
+    last = graph(
+        "Clip", graph.cast(last, np.int64), np.int64(0), np.int64(n_classes - 1)
+    )
+    last = graph.axes("Unsqueeze", last, [2])
+    need = graph("GatherElements", ranked[0], last, axis=2)
+    need = graph.axes("Squeeze", need, [2])
+    clear = graph.axes("Squeeze", graph.axes("ReduceSum", against, [2]), [2])
+    lead = graph("Sub", graph("GatherElements", clear, best, axis=1), clear)
+    lead = graph("Div", lead, 2.0 * n_classes - 2)
+    need = graph("Where", equal, graph("Min", lead, need), need)
+    own = graph("Equal", best, np.arange(n_classes))
+    need = graph("Where", own, graph.never, need)
+    return graph("ReduceMin", need, np.array([1]), keepdims=1)
 
 
 def _vote_scores(graph: Graph, duels: str, n_classes: int) -> str:
@@ -632,7 +640,7 @@ def _graph_margins(graph: Graph, duels: str, n_classes: int) -> tuple[str, str]:
     return numbers(graph, graph("Where", own, closest, margins), duels), first
 
 
-def plane_margins(graph: Graph, x: str, decision: Planes, n_classes: int) -> tuple:
+def plane_margins(graph: Graph, x: str, decision: ir.Planes, n_classes: int) -> tuple:
     """Margins of signed distances to hyperplanes."""
     values = graph("MatMul", x, graph.table(decision.coef.T))
     values = graph("Add", values, graph.table(decision.intercept))
@@ -659,7 +667,7 @@ def plane_margins(graph: Graph, x: str, decision: Planes, n_classes: int) -> tup
 
 
 def expansion_margins(
-    graph: Graph, x: str, decision: Expansion, n_classes: int
+    graph: Graph, x: str, decision: ir.Expansion, n_classes: int
 ) -> tuple:
     """Margins of a kernel machine."""
     references = decision.references
@@ -705,7 +713,7 @@ def rounded(graph: Graph, d2: str) -> str:
     return graph("Mul", graph("Round", graph("Div", d2, step)), step)
 
 
-def vote_margins(graph: Graph, x: str, decision: Votes, n_classes: int) -> tuple:
+def vote_margins(graph: Graph, x: str, decision: ir.Votes, n_classes: int) -> tuple:
     """Shares of the vote of the nearest references; of equal shares the nearer."""
     d2, graph = squared_distances(graph, x, decision.references)
     k = decision.n_neighbors
@@ -739,20 +747,20 @@ def vote_margins(graph: Graph, x: str, decision: Votes, n_classes: int) -> tuple
 
 
 MARGINS = {
-    Nearest: nearest_margins,
-    Planes: plane_margins,
-    Expansion: expansion_margins,
-    Votes: vote_margins,
+    ir.Nearest: nearest_margins,
+    ir.Planes: plane_margins,
+    ir.Expansion: expansion_margins,
+    ir.Votes: vote_margins,
 }
 
 
-def build(graph: Graph, x: str, program: Program) -> dict[str, str]:
+def build(graph: Graph, x: str, program: ir.Program) -> dict[str, str]:
     """Add a program to a graph; the names of its outputs."""
     inner = graph
     decision = program.decision
-    is_fine = isinstance(decision, Votes | Expansion | Planes)
-    is_fine |= isinstance(decision, Nearest) and decision.slopes is not None
-    if is_fine or any(isinstance(step, Embed) for step in program.steps):
+    is_fine = isinstance(decision, ir.Votes | ir.Expansion | ir.Planes)
+    is_fine |= isinstance(decision, ir.Nearest) and decision.slopes is not None
+    if is_fine or any(isinstance(step, ir.Embed) for step in program.steps):
         # In float64, whose digits tell who is near enough to vote, what is left of
         # coefficients of either sign, who of equally many duels won them more clearly,
         # and which of two outputs is nearer to one.
@@ -768,12 +776,10 @@ def build(graph: Graph, x: str, program: Program) -> dict[str, str]:
         margins = graph.cast(margins, graph.real)
     confidence = graph("ReduceMax", margins, np.array([1]), keepdims=0)
     outputs = {"margin": margins, "confidence": confidence}
-    labels = exact_labels(program.classes, program.reject_label)
+    labels = ir.exact_labels(program.classes, program.reject_label)
     if program.threshold is not None:
         # The next number up, so that rounding never lets in what Python refuses.
-        threshold = graph.real.type(program.threshold)
-        if threshold < program.threshold:
-            threshold = np.nextafter(threshold, graph.real.type(np.inf))
+        threshold = rounded_up(program.threshold, graph.real)
         accepted = graph("GreaterOrEqual", confidence, threshold)
         answer = graph("Where", accepted, answer, np.array(n_classes))
         outputs["accepted"] = accepted
@@ -788,7 +794,7 @@ def label_tensor(labels: list) -> NDArray:
     return np.array(labels)
 
 
-def onnx_model(program: Program, dtype: Any) -> Any:
+def onnx_model(program: ir.Program, dtype: Any) -> Any:
     """Return the program as an ONNX model."""
     import onnx
     from onnx import TensorProto, helper
@@ -796,7 +802,7 @@ def onnx_model(program: Program, dtype: Any) -> Any:
     graph = Graph(dtype)
     outputs = build(graph, "X", program)
     real = helper.np_dtype_to_tensor_dtype(graph.real)
-    labels = label_tensor(exact_labels(program.classes, program.reject_label))
+    labels = label_tensor(ir.exact_labels(program.classes, program.reject_label))
     kinds = {"O": TensorProto.STRING, "i": TensorProto.INT64, "b": TensorProto.BOOL}
     n_classes = len(program.classes)
     shapes: dict[str, tuple] = {
@@ -812,7 +818,7 @@ def onnx_model(program: Program, dtype: Any) -> Any:
             declared.append(helper.make_tensor_value_info(name, kind, shape))
     size = sum(len(tensor.raw_data) for tensor in graph.initializers)
     if size > MOST_BYTES:
-        raise NotExportable(
+        raise ir.NotExportable(
             f"{program.name} cannot be exported: its tables have {size / 2**30:.1f} "
             "GiB and an ONNX file ends at 2; use fewer references, or float32."
         )
@@ -829,7 +835,7 @@ def onnx_model(program: Program, dtype: Any) -> Any:
     helper.set_model_props(
         model,
         {
-            "classes": json.dumps(exact_labels(program.classes)),
+            "classes": json.dumps(ir.exact_labels(program.classes)),
             "margin_unit": program.margin_unit,
         },
     )
@@ -866,7 +872,7 @@ def _no_shapes(operator: Any) -> None:
 def _own_shape(operator: Any) -> None:
     width = operator.raw_operator.n_features_in_
     for step in prepared_by(operator.raw_operator):
-        width = width_after(step, width)
+        width = ir.width_after(step, width)
     operator.outputs[0].type = type(operator.inputs[0].type)([None, width])
 
 
@@ -885,7 +891,9 @@ def _parse_classifier(
     operator = scope.declare_local_operator(f"Widemargin{type(model).__name__}", model)
     operator.inputs = inputs
     real = DoubleTensorType if _is_double(inputs[0]) else FloatTensorType
-    kind = label_tensor(exact_labels(program.classes, program.reject_label)).dtype.kind
+    kind = label_tensor(
+        ir.exact_labels(program.classes, program.reject_label)
+    ).dtype.kind
     labels = {"O": StringTensorType, "i": Int64TensorType, "b": BooleanTensorType}
     outputs = {
         "label": labels.get(kind, DoubleTensorType)([None]),
@@ -905,12 +913,12 @@ def _is_double(variable: Any) -> bool:
 
 def _graph(scope: Any, operator: Any, container: Any) -> tuple[Graph, str]:
     if container.target_opset_any_domain("") < OPSET:
-        raise NotExportable(
+        raise ir.NotExportable(
             f"{type(operator.raw_operator).__name__} needs target_opset={OPSET} or "
             "later."
         )
     if len(operator.inputs) != 1:
-        raise NotExportable(
+        raise ir.NotExportable(
             f"{type(operator.raw_operator).__name__} takes one input with all "
             "features; declare one instead of one per column."
         )

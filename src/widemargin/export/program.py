@@ -3,7 +3,8 @@ r"""What a fitted classifier does to a sample, without the classifier.
 A program is a chain of plain steps on the features, then one decision that gives every
 class a margin. Writers (:mod:`~widemargin.export.onnx_graph`,
 :mod:`~widemargin.export.c_header`) turn it into other languages; they know nothing of
-estimators, and estimators nothing of them.
+estimators, and estimators nothing of them. It is to them what an intermediate
+representation is to compilers, and they call this module `ir`.
 
 The margins follow from squared distances D (n, n_classes), of which the nearest other
 class gives :math:`D_-`, or from duels and scores:
@@ -11,7 +12,7 @@ class gives :math:`D_-`, or from duels and scores:
 ==========  ====================================================
 relative    :math:`(D_- - D) / (D_- + D)`
 gap         score less the best other score
-closest     closest duel on the way, minus the duel that was lost
+closest     what duels may change by, minus the duel that was lost
 ==========  ====================================================
 
 The answer is the class of the largest margin, the first of equals; that margin is the
@@ -25,6 +26,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin._compute.rounding import epsilon
 from widemargin.tangents.convolution_features import Bank
 
 
@@ -71,7 +73,7 @@ class Join(NamedTuple):
 
 
 # Samples of smaller norm scikit-learn does not make longer.
-SHORT = 10 * float(np.finfo(np.float64).eps)
+SHORT = 10 * epsilon()
 
 
 class Unit(NamedTuple):
@@ -170,8 +172,8 @@ class References(NamedTuple):
 class Nearest(NamedTuple):
     """Each class is as far as its references say; `codes` (K,) are their classes.
 
-    `rule` is "nearest", "kth" (of `number` references) or "parzen" (of that width).
-    With `slopes` and `thresholds` (K,), D is ``log(1 + exp(slope (D - threshold)))``.
+    `rule` is "nearest", "k_nearest" (of `number`) or "parzen" (of that width). With
+    `slopes` and `thresholds` (K,), D is ``log(1 + exp(slope (D - threshold)))``.
     """
 
     references: References
@@ -273,19 +275,28 @@ def in_parts(centre: NDArray) -> list[NDArray]:
 
     The second part is what rounding leaves of the first: far from zero it matters.
     """
-    with np.errstate(over="ignore", invalid="ignore"):
-        first = centre.astype(np.float32)
-        parts = [first, (centre - first).astype(np.float32)]
+    first = in_float32(centre)
+    parts = [first, (centre - first).astype(np.float32)]
     return [part for part in parts if part.any()]
+
+
+def in_float32(values: Any) -> NDArray:
+    """Return numbers in float32, or refuse those that it does not hold."""
+    values = np.asarray(values)
+    if not np.abs(values).max(initial=0) <= 3.4e38:
+        raise NotExportable(
+            "a number of this model is outside the range of float32; scale the data "
+            "and fit again, or use dtype='float64' where there is one."
+        )
+    return values.astype(np.float32)
 
 
 def require_squares(points: NDArray, dtype: Any) -> None:
     """Refuse references whose squared distances overflow or vanish in a dtype."""
     spread = float(np.abs(points - points.mean(axis=0, dtype=float)).max(initial=0))
-    limits = np.finfo(dtype)
     # With room for samples that are much nearer, or much farther, than references.
-    low, high = float(limits.tiny) ** 0.4, float(limits.max) ** 0.4
-    if spread and not low < spread < high:
+    high = 1e120 if dtype == np.float64 else 1e15
+    if spread and not 1 / high < spread < high:
         raise NotExportable(
             f"references that are {spread:.1g} apart have no squares in "
             f"{np.dtype(dtype)}; scale the data and fit again, or use dtype='float64' "

@@ -419,6 +419,40 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
       margins[c] = c == best ? won : direct <= 0 ? direct : -lost;
       doubtful |= wrong[0] > 0 && c != best && most[c] >= fewest[best];
     }
+    /* Where a class beats the answer, duels of others may change it too: until one has
+       as many votes; one that has them needs one more, or to be as clear. */
+    for (c = 0; c < @K@ && fewest[best] < @K@ - 1; c++) {
+      const int equal = (int)(votes[c] + .5) == (int)(votes[best] + .5);
+      float behind[@K@], left[@K@], need = HUGE_VALF;
+      if (c == best)
+        continue;
+      if (equal)
+        need = (float)((clear[best] - clear[c]) * @UNIT@ / (2 * @K@ - 2));
+      for (i = 0; i < @K@; i++) {
+        const int low = c < i ? c : i, high = c < i ? i : c;
+        j = low * (2 * @K@ - low - 1) / 2 + high - low - 1;
+        behind[i] = left[i] = HUGE_VALF;
+        if (i != c) {
+          behind[i] = c < i ? -value[j] : value[j];
+          left[i] = behind[i] - wrong[j];
+        }
+      }
+      for (i = 0; i < @K@; i++) {
+        int more = 0, surely = 0;
+        for (j = 0; j < @K@; j++) {
+          more += behind[j] <= behind[i];
+          surely += left[j] <= left[i];
+        }
+        if (more >= (int)(votes[best] + .5) + equal && behind[i] < need)
+          need = behind[i];
+        if (surely >= fewest[best] + equal && left[i] < sure)
+          sure = left[i];
+      }
+      if (need < margins[best])
+        margins[best] = need;
+      if (equal && need < sure)
+        sure = need;
+    }
     for (c = 0; c < @K@; c++)
       if (c != best && votes[c] == votes[best])
         margins[c] = margins[best] = 0;

@@ -32,13 +32,12 @@ def log_densities(
     there = np.isfinite(distances)
     near = np.where(there, distances, np.inf).min(axis=1, initial=np.inf)
     near = np.where(np.isfinite(near), near, 0)[:, np.newaxis]
-    with np.errstate(over="ignore", invalid="ignore"):
-        depth = np.where(there, gamma * (near - distances), -np.inf)
+    depth = np.where(there, gamma * (near - distances), -np.inf)
     bumps = np.exp(np.maximum(depth, LEAST) + log_weights)
     cells = np.arange(n)[:, np.newaxis] * n_classes + codes
     sums = np.bincount(cells.ravel(), bumps.ravel(), n * n_classes)
     seen = np.bincount(cells[there], minlength=n * n_classes).reshape(n, n_classes) > 0
     farthest = np.where(there, depth, 0).min(axis=1, initial=0)[:, np.newaxis]
-    with np.errstate(divide="ignore"):
-        logs = np.log(sums.reshape(n, n_classes))
+    sums = sums.reshape(n, n_classes)
+    logs = np.log(sums, out=np.full_like(sums, LEAST), where=sums > 0)
     return np.maximum(np.where(seen, logs, farthest), LEAST)

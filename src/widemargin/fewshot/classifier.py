@@ -1,15 +1,14 @@
-r"""Few labelled images in one line: copies, two views, a product of three members.
+r"""Few labelled images in one line: copies, two views, a weighted product of members.
 
 The answer to an image x is that of the product of some members (see
-`widemargin.fewshot.members`) that see it in one view (`widemargin.fewshot.views`),
+`widemargin.fewshot.members`) that see it in some view (`widemargin.fewshot.views`),
 
-.. math:: \log p(c \mid x) = \frac{1}{T} \sum_m \log \max(p_m(c \mid x), 10^{-4})
+.. math:: \log p(c \mid x) = \frac{1}{T} \sum_m w_m \log \max(p_m(c \mid x), 10^{-4})
    - \text{const}.
 
-Which view and which members is chosen by the labelled images, each left out with its
-copies; the usual ones stay unless others are clearly better, see
-`widemargin._core.select`. Where no class has two images, by what images look like. The
-left-out images also tell the temperature T. Shapes: X (n, h·w·c) or (n, h, w[, c]).
+The labelled images, each left out with its copies, tell the weights w and the
+temperature T. Where no class has two images, weights are equal, and what images look
+like tells the view. Shapes: X (n, h·w·c) or (n, h, w[, c]).
 
 References: D. Keysers, T. Deselaers, C. Gollan, H. Ney, Deformation models for image
 recognition, IEEE PAMI 29 (2007); D. Yu et al., Learning from one and only one shot,
@@ -17,9 +16,10 @@ npj Artificial Intelligence (2025).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
-from functools import cache, partial
-from typing import Any, Literal, NamedTuple, Self
+from dataclasses import KW_ONLY
+from functools import cache
+from itertools import compress
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.machine import batched_slices
 from widemargin._compute.progress import announced
+from widemargin._core.arrays import device_of, to_numpy
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
     check_count,
@@ -38,10 +39,14 @@ from widemargin._core.checks import (
     warn_caller,
 )
 from widemargin._core.classifier import MarginClassifier, fit_method, margin_costs
-from widemargin._core.decisions import brier_scores, label_margins
+from widemargin._core.decisions import label_margins
 from widemargin._core.params import Counted, check_declared, parameters
-from widemargin._core.samples import Samples, check_samples, distinct_rows
-from widemargin._core.select import select
+from widemargin._core.samples import (
+    Samples,
+    check_samples,
+    class_labels,
+    distinct_rows,
+)
 from widemargin._core.temperature import LeftOut, fit_temperature, softmax_of_costs
 from widemargin.fewshot.kernel_ridge import squared_distances
 from widemargin.fewshot.looks import Looks, as_rows, look_at, shape_of
@@ -49,67 +54,43 @@ from widemargin.fewshot.members import (
     Distortion,
     Labels,
     ListedMetric,
+    Means,
     Pixels,
+    Queries,
     Ridge,
+    fit_weights,
     product_of,
 )
 from widemargin.fewshot.views import View, full_turns, mirrored, small_copies
 from widemargin.tangents.transform import check_transformations
 
-MEMBERS = ("distortion", "features", "pixels", "values")
-# What is tried, the usual product first: of ink on paper, in the view that sets it
-# upright, and of all else, as it is. On photographs, drawn clothes and solids and
-# digits of 8 × 8 pixels the product of all is within 2 % of the best of its parts.
-INK: tuple[tuple[str, ...], ...] = (("distortion", "features"), ("features",))
-PLAIN: tuple[tuple[str, ...], ...] = (
-    MEMBERS,
-    ("distortion", "features"),
-    ("features", "pixels"),
-    ("pixels", "values"),
-    ("features",),
-    ("pixels",),
-    ("values",),
-)
+MEMBERS = (
+    "distortion", "features", "discriminant", "pixels", "values", "discriminant_values",
+)  # fmt: skip
+# Of ink on paper, in the view that sets it upright, and of what may be at any angle.
+INK, TURNED = ("distortion", "features", "discriminant"), ("distortion", "features")
+# Means of classes need two images; without, members of these names say nothing.
+PAIRED = ("discriminant", "discriminant_values")
+# Weights, before anything is seen, are normal: of members in the view that images look
+# like about equal ones, of the others about 0. Drawn images and photographs err by a
+# twentieth less with the first deviation than with .1, MNIST by a tenth less with the
+# second than with .15.
+DEVIATION, OTHER_DEVIATION = 0.15, 0.05
+# Members with a smaller share of the weights are not asked.
+LEAST_SHARE = 0.05
 # Labelled images that are left out.
 ASKED = 300
-# Standard deviations by which another product must be better than the usual one.
-CLEARLY = 3.0
 # Images, at most, whose median distance is the unit of similarity.
 SPREAD = 500
-# Queries that are answered at once.
-CHUNK = 256
-# Temperature, for each member, where no image can be left out: of ink, and of all else,
-# which a few images tell apart far less well.
-UNTOLD = {True: 1.25, False: 1.6}
-
-
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """Members, whether they see upright ink, and what they say of images left out."""
-
-    ink: bool
-    members: dict[str, Any]
-
-    @property
-    def left_out(self) -> NDArray:
-        """Sums (n_asked, K) of log-posteriors."""
-        return product_of([member.left_out for member in self.members.values()])
-
-    def said(self, codes: NDArray, weights: NDArray) -> LeftOut:
-        """Say what the classes cost the images left out, before a temperature."""
-        scores = log_softmax(self.left_out, axis=1)
-        costs, answers = margin_costs(scores, label_margins(scores))
-        return LeftOut(costs, answers, codes, weights / weights.mean())
-
-    def mistakes(self, codes: NDArray, weights: NDArray) -> NDArray:
-        """Brier scores of the images left out, at the temperature they tell.
-
-        Before it, products of many members are too sure, and would be the worse for it.
-        """
-        seen = self.said(codes, weights)
-        temperature, lead = fit_temperature(seen)
-        P = softmax_of_costs(seen.costs, temperature, seen.answers, lead)
-        return brier_scores(P, codes)
+# Queries that are answered at once, and on a device.
+CHUNK, DEVICE_CHUNK = 256, 4096
+# Weights before anything is seen have the inverse as their sum: of ink, of all else.
+USUAL = {True: 1.25, False: 1.6}
+# Temperature of the mean of the members where no image can be left out: of things on
+# one ground, and of scenes, which one image tells apart far less well. Chosen on twelve
+# kinds of images (`benchmarks/few_labels.md`), MNIST's training writers among them: of
+# each kind by the least cross-entropy of the others, 1.0 and 3.7 to 5.5.
+UNTOLD = {True: 1.0, False: 4.5}
 
 
 class Nearest(NamedTuple):
@@ -138,8 +119,8 @@ class FewShotImageClassifier(MarginClassifier):
         compared as vectors.
     ink : {"auto", True, False}, default="auto"
         Whether images are ink on paper. Ink is set upright and brought to one size.
-        "auto" chooses by leave-one-out on the training images. With one image per
-        class, images with much empty paper count as ink.
+        With "auto" there are members of both kinds, and leave-one-out weighs them.
+        With one image per class, images with much empty paper count as ink.
     rotations : {"none", "full"}, default="none"
         Symmetry that is known. With "full", copies are turned by multiples of 15
         degrees, and images may be asked about at any angle; nothing is set upright.
@@ -157,9 +138,10 @@ class FewShotImageClassifier(MarginClassifier):
     members : "auto" or sequence of str, default="auto"
         Members whose probabilities are multiplied. "distortion" is a density in
         `metric`, "pixels" one in tangent distance. "features" and "values" are kernel
-        ridge regression, on `features` or on pixels. "auto" takes "distortion" and
-        "features" for ink, and all four for other images. It takes others if their
-        leave-one-out error is clearly lower.
+        ridge regression, on `features` or on pixels. "discriminant" and
+        "discriminant_values" are linear discriminant analysis of the same; they need
+        two images of a class. "auto" takes all; of upright ink "distortion",
+        "features" and "discriminant". Leave-one-out weighs them.
     n_candidates : int, default=100
         Number of labelled images and copies, the nearest by their features, whose
         distance to a query is computed.
@@ -175,11 +157,14 @@ class FewShotImageClassifier(MarginClassifier):
     shape_ : tuple or None
         (height, width, channels); None where rows are compared as vectors.
     ink_ : bool
-        Whether images are set upright and resized.
+        Whether members that see images upright and resized have most of the weight.
     members_ : tuple of str
-        The members whose posteriors are multiplied.
+        The members whose posteriors are multiplied; ``upright_`` begins the names of
+        those that see upright images.
+    weights_ : ndarray of shape (n_members,)
+        What their log-posteriors are multiplied by.
     temperature_ : float
-        What sums of log-posteriors are divided by.
+        What the weighted sums are divided by.
     n_features_in_ : int
         Number of features.
 
@@ -192,7 +177,9 @@ class FewShotImageClassifier(MarginClassifier):
     Notes
     -----
     Margins are "log-odds". Large images are averaged down to less than 48 pixels a
-    side. Kernel ridge regression takes at most 1500 images and copies.
+    side. Kernel ridge regression takes at most 1500 images and copies. Of tensors on a
+    device, distances of "distortion" and "pixels" are computed there, and the rest on
+    the CPU.
 
     References
     ----------
@@ -212,6 +199,10 @@ class FewShotImageClassifier(MarginClassifier):
     """
 
     margin_unit = "log-odds"
+    device_methods: ClassVar[tuple[str, ...]] = (
+        *("fit", "predict", "predict_proba", "decision_function"),
+        *("margins", "confidence"),
+    )
 
     shape: Any = "auto"
     _: KW_ONLY
@@ -246,6 +237,8 @@ class FewShotImageClassifier(MarginClassifier):
             The fitted classifier.
         """
         check_declared(self)
+        # A few images: what is asked about is worth a device.
+        X = to_numpy(X)
         wanted = self._check_members()
         if self.rotations == "full" and self.ink is True:
             raise ValueError(
@@ -266,14 +259,15 @@ class FewShotImageClassifier(MarginClassifier):
         labels = _labels(distinct, weights)
         with FitTasks(self, 2, X=X, y=y, sample_weight=sample_weight) as tasks:
             with tasks.whole("views and members"):
-                choices = self._choices(looks, images, labels, wanted)
-            with tasks.whole("choice"):
-                self._choose(choices, labels)
+                members = self._members(looks, images, labels, wanted)
+            with tasks.whole("weights"):
+                ink, ground = looks.are_ink(images), looks.have_ground(images)
+                self._weigh(members, labels, ink, UNTOLD[ground])
         self._looks, self._dtype = looks, images.dtype
         return self
 
-    def _check_members(self) -> tuple[tuple[str, ...], ...] | None:
-        """Return the product that is asked for, None for a choice."""
+    def _check_members(self) -> tuple[str, ...]:
+        """Return the members that are asked for, none for the usual ones."""
         refuse_class("features", self.features)
         if isinstance(self.metric, str) or not callable(self.metric):
             check_option("metric", self.metric, ("distortion",))
@@ -292,43 +286,39 @@ class FewShotImageClassifier(MarginClassifier):
             check_option("transformations", self.transformations, ("auto",))
         members = self.members
         if isinstance(members, str) and members == "auto":
-            return None
+            return ()
         listed = isinstance(members, list | tuple) and len(members) > 0
         if not listed or not all(one in MEMBERS for one in members):
             raise ValueError(
                 f"members must be 'auto' or some of {MEMBERS}, for instance "
                 f"('distortion', 'features'); got {members!r}."
             )
-        return (tuple(dict.fromkeys(members)),)
+        return tuple(dict.fromkeys(members))
 
-    def _choices(
-        self,
-        looks: Looks,
-        images: NDArray,
-        labels: Labels,
-        products: tuple[tuple[str, ...], ...] | None,
-    ) -> list[Choice]:
-        """Return views and members to choose from, the usual ones first."""
-        copies = self._copies(looks)
-        turned = self.rotations == "full" and looks.given is not None
-        ink = looks.are_ink(images) if self.ink == "auto" else bool(self.ink)
-        if looks.given is None or turned:
-            ink = False
-        told = len(labels.asked) > 0
-        if looks.given is None:
-            ink = False
+    def _members(
+        self, looks: Looks, images: NDArray, labels: Labels, wanted: tuple[str, ...]
+    ) -> dict[str, Any]:
+        """Fit the members that there may be, of images as they are and upright."""
         grey = looks.given is not None and looks.given[2] == 1
-        both = self.ink == "auto" and told and grey and not turned
-        make = _Members(self, looks, images, labels, copies)
-        found = []
-        for upright in (ink, not ink) if both else (ink,):
-            tried = products or (INK if upright or turned else PLAIN)
-            if looks.given is None:
-                tried = _of_vectors(tried)
-            # Without images to leave out, the usual product is taken.
-            for product in tried if told else tried[:1]:
-                members = {name: make(name, upright) for name in product}
-                found.append(Choice(upright, members))
+        turned = self.rotations == "full" and looks.given is not None
+        told = len(labels.asked) > 0
+        if not grey or turned:
+            views: tuple[bool, ...] = (self.ink is True and looks.given is not None,)
+        elif self.ink != "auto":
+            views = (bool(self.ink),)
+        else:
+            views = (True, False) if told else (looks.are_ink(images),)
+        make = _Members(self, looks, images, labels, self._copies(looks))
+        found = {}
+        for upright in views:
+            names = wanted or (TURNED if turned else INK if upright else MEMBERS)
+            if len(views) == 2 and upright:
+                names = tuple(name for name in names if name in INK)
+                if not names:
+                    continue
+            for name in _possible(names, looks.given is not None, told):
+                key = f"upright_{name}" if upright and name in INK else name
+                found[key] = make(name, upright)
         return found
 
     def _copies(self, looks: Looks) -> list[Callable]:
@@ -347,29 +337,37 @@ class FewShotImageClassifier(MarginClassifier):
             found = [one for pair in pairs for one in pair if one is not None]
         return found
 
-    def _choose(self, choices: list[Choice], labels: Labels) -> None:
-        """Take the choice, and the temperature, that left-out images tell."""
-        chosen = choices[0]
-        self.temperature_ = UNTOLD[chosen.ink] * len(chosen.members)
-        self._lead = 0.0
-        if len(labels.asked):
-            codes, weights = labels.codes[labels.asked], labels.weights[labels.asked]
+    def _weigh(
+        self, members: dict[str, Any], labels: Labels, ink: bool, untold: float
+    ) -> None:
+        """Weigh the members, and set the temperature, as left-out images tell.
 
-            def mistakes(choice: Choice) -> NDArray:
-                # And one image more that only the usual product answers: a few images
-                # prove nothing.
-                spared = choice is not choices[0]
-                return np.append(choice.mistakes(codes, weights), spared)
-
-            chosen = select(
-                choices, mistakes, np.append(weights, weights.mean()),
-                deviations=CLEARLY, by_size=False,
-            )  # fmt: skip
-            seen = chosen.said(codes, weights)
+        Images that look like `ink` are expected to be told by upright ones. Where no
+        image can be left out, members weigh alike, at the temperature `untold`.
+        """
+        self.temperature_, self._lead = untold, 0.0
+        asked = labels.asked
+        codes, of_images = labels.codes[asked], labels.share(asked)
+        logs = [member.left_out for member in members.values()]
+        upright = np.array([name.startswith("upright") for name in members])
+        # Where there is one view, images were not asked what they look like.
+        likely = (upright == ink) | (upright == upright[0]).all()
+        weights = likely / likely.sum()
+        heard = np.ones(len(members), bool)
+        if len(asked):
+            usual = weights / USUAL[bool(upright.all())]
+            spread = np.where(likely, DEVIATION, OTHER_DEVIATION)
+            weights = fit_weights(logs, codes, of_images, usual, spread)
+            heard = weights >= LEAST_SHARE * weights.sum()
+            logs, weights = list(compress(logs, heard)), weights[heard]
+            members = dict(compress(members.items(), heard))
+            scores = log_softmax(product_of(logs, weights), axis=1)
+            costs, answers = margin_costs(scores, label_margins(scores))
+            seen = LeftOut(costs, answers, codes, of_images)
             self.temperature_, self._lead = fit_temperature(seen)
-        self.ink_ = chosen.ink
-        self.members_ = tuple(chosen.members)
-        self._fitted_members = chosen.members
+        self.weights_, self.members_ = weights, tuple(members)
+        self.ink_ = bool(weights[upright[heard]].sum() > weights.sum() / 2)
+        self._fitted_members = members
 
     def add_samples(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Add labelled images to those that the model was fitted to.
@@ -400,9 +398,9 @@ class FewShotImageClassifier(MarginClassifier):
         """
         check_is_fitted(self)
         known = self._given
-        rows, _ = as_rows(X, self.shape_)
+        rows, _ = as_rows(to_numpy(X), self.shape_)
         rows = validate_data(self, rows, reset=False, dtype=known.X.dtype)
-        labels = np.concatenate([known.labels, np.asarray(y)])
+        labels = np.concatenate([known.labels, class_labels(to_numpy(y), len(rows))])
         if sample_weight is None:
             sample_weight = np.ones(len(rows))
         weights = np.concatenate([known.weights, np.asarray(sample_weight, float)])
@@ -418,8 +416,8 @@ class FewShotImageClassifier(MarginClassifier):
     def nearest(self, X: ArrayLike) -> Nearest:
         """Find the labelled image nearest to each image, in its best copy.
 
-        Nearest is by the features of the first member that has any, and among the
-        nearest candidates by the distance of "distortion" where that is a member.
+        Nearest is by the distance of "distortion", among candidates by features, or by
+        the features of the heaviest member that has any.
 
         Parameters
         ----------
@@ -441,23 +439,21 @@ class FewShotImageClassifier(MarginClassifier):
         >>> model.nearest(X[3:5]).rows
         array([3, 4])
         """
-        rows = self._check_predict(X)
+        rows = self._check_predict(to_numpy(X))
         plain = self._looks.images(rows.astype(self._dtype, copy=False))
-        member = next(
-            (one for one in self._fitted_members.values() if hasattr(one, "view")), None
-        )
+        member = self._matching()
         if member is None:
             raise ValueError(
                 "members=('pixels',) keeps no copies of images to show; fit with "
                 "'features' or 'distortion' among the members."
             )
         with hushed():
-            images, squares = member.view.seen(plain)
+            images, _, squares = member.view.seen(plain)
         places = squares.argmin(axis=1)
         if isinstance(member, Distortion):
             distances, near = member.near(images, squares)
             places = near[np.arange(len(near)), distances.argmin(axis=1)]
-        at = self._distinct[places % member.view.n]
+        at = to_numpy(self._distinct)[places % member.view.n]
         given = self._given
         seen = self._looks.as_images(images)
         copies = self._looks.as_images(member.view.images[places])
@@ -466,9 +462,9 @@ class FewShotImageClassifier(MarginClassifier):
     def suggest(self, X: ArrayLike, n: int = 10) -> NDArray:
         """Return which of some unlabelled images to label next.
 
-        One after the other, the image of the largest ``(1 - (p1 - p2)) * (1 - s)`` is
-        taken. p1 and p2 are its two largest probabilities. s is its similarity to the
-        images taken before, ``exp(-distance / median distance)`` of features.
+        Images are taken one by one, each with the largest ``(1 - (p1 - p2)) * (1 -
+        s)``. Its two largest probabilities are p1 and p2. Its similarity to the images
+        taken before is s, ``exp(-distance / median distance)`` of features.
 
         Parameters
         ----------
@@ -492,8 +488,8 @@ class FewShotImageClassifier(MarginClassifier):
         5
         """
         check_count("n", n)
-        rows = self._check_predict(X)
-        P = np.sort(self.predict_proba(rows), axis=1)
+        P = np.sort(to_numpy(self.predict_proba(X)), axis=1)
+        rows = self._check_predict(to_numpy(X))
         unsure = 1 - (P[:, -1] - P[:, -2])
         Z = self._places(rows)
         some = Z[:: -(-len(Z) // SPREAD)]
@@ -509,32 +505,47 @@ class FewShotImageClassifier(MarginClassifier):
             new = np.minimum(new, 1 - np.exp(-np.sqrt(squares) / unit))
         return np.array(found)
 
+    def _matching(self) -> Any:
+        """Return the heaviest density with copies, or the heaviest member with any."""
+        weighed = [
+            (isinstance(member, Distortion), weight, at)
+            for at, (member, weight) in enumerate(
+                zip(self._fitted_members.values(), to_numpy(self.weights_), strict=True)
+            )
+            if hasattr(member, "view")
+        ]
+        if not weighed:
+            return None
+        return list(self._fitted_members.values())[max(weighed)[2]]
+
     def _places(self, X: NDArray) -> NDArray:
         """Features (n, F) of checked images, by which they are alike."""
         plain = self._looks.images(X.astype(self._dtype, copy=False))
-        for member in self._fitted_members.values():
-            if hasattr(member, "view"):
-                with hushed():
-                    return member.view.features_of(plain)
-        return plain
+        member = self._matching()
+        if member is None:
+            return plain
+        with hushed():
+            return member.view.seen(plain).features
 
     def _check_predict(self, X: Any) -> Any:
         check_is_fitted(self)
         rows, _ = as_rows(X, "auto" if self.shape_ is None else None)
-        return self._checked(rows)
+        return super()._check_predict(rows)
 
     def _class_scores(self, X: Any) -> NDArray:
+        device = device_of(X)
+        X, size = to_numpy(X), CHUNK if device is None else DEVICE_CHUNK
         out = np.empty((len(X), len(self.classes_)))
         with hushed():
-            for rows in announced(list(batched_slices(len(X), CHUNK)), "images"):
+            for rows in announced(list(batched_slices(len(X), size)), "images"):
                 plain = self._looks.images(X[rows].astype(self._dtype, copy=False))
-                # Members of one view share what it makes of the queries.
-                seen = cache(partial(View.seen, images=plain))
+                queries = Queries(plain, device)
                 logs = [
-                    member.log_posteriors(plain, seen)
+                    member.log_posteriors(queries)
                     for member in self._fitted_members.values()
                 ]
-                out[rows] = log_softmax(product_of(logs) / self.temperature_, axis=1)
+                found = product_of(logs, self.weights_)
+                out[rows] = log_softmax(found / self.temperature_, axis=1)
         return out
 
     def predict_proba(self, X: ArrayLike) -> NDArray:
@@ -576,7 +587,7 @@ class _Members:
 
     def __call__(self, name: str, upright: bool) -> Any:
         """Return a fitted member; pixels are never set upright."""
-        return self.made(name, upright and name in ("distortion", "features"))
+        return self.made(name, upright and name in INK)
 
     def _view(self, upright: bool, of_values: bool) -> View:
         features = "values" if of_values else self.model.features
@@ -589,25 +600,32 @@ class _Members:
         model, labels = self.model, self.labels
         if name == "pixels":
             return Pixels(self.looks, self.images, labels, model.n_jobs)
-        view = self.view(upright, name == "values")
+        view = self.view(upright, name in ("values", "discriminant_values"))
         if name != "distortion":
-            return Ridge(view, labels)
+            return (Means if name in PAIRED else Ridge)(view, labels)
         metric = ListedMetric(model.metric, self.looks.shape)
         return Distortion(view, labels, metric, model.n_candidates, model.n_jobs)
 
 
-def _of_vectors(products: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
-    """Return products without what only images have; features are values there."""
-    left = [
-        tuple(name for name in product if name not in ("distortion", "values"))
-        for product in products
-    ]
-    if not any(left):
+def _possible(names: Sequence[str], images: bool, paired: bool) -> tuple[str, ...]:
+    """Return members without what only images, or only classes of two, have.
+
+    Of rows that are no images the features are the values.
+    """
+    missing = () if images else ("distortion", "values", "discriminant_values")
+    left = tuple(name for name in names if name not in missing)
+    if not left:
         raise ValueError(
-            f"members={products[0]} needs images, and rows are none; give shape, or "
+            f"members={tuple(names)} needs images, and rows are none; give shape, or "
             "take 'features' or 'pixels'."
         )
-    return tuple(dict.fromkeys(product for product in left if product))
+    left = left if paired else tuple(name for name in left if name not in PAIRED)
+    if not left:
+        raise ValueError(
+            f"members={tuple(names)} needs a class with two images; take 'features' "
+            "too."
+        )
+    return left
 
 
 def _labels(samples: Samples, weights: NDArray) -> Labels:

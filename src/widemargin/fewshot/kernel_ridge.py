@@ -22,12 +22,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
+from scipy.spatial.distance import cdist
+
+from widemargin._compute.rounding import epsilon
 
 # λ, in units of the kernel's diagonal. On MNIST's training images .01, .05 and .1 err
 # alike, from 1 to 30 labels a class.
 PENALTY = 0.05
 # Images and copies that a fit takes; the time grows with their cube.
 MOST_ROWS = 1500
+# What products may lose of a squared distance, as a share of ‖z‖².
+ROUNDED = 64 * epsilon()
 
 
 class KernelRidge(NamedTuple):
@@ -61,19 +66,26 @@ def fit_kernel_ridge(
         images = np.sort(order[np.linspace(0, n - 1, MOST_ROWS).astype(int)])
     n_versions = min(len(Z) // n, max(1, MOST_ROWS // n))
     rows = (np.arange(n_versions)[:, np.newaxis] * n + images).ravel()
-    squares = squared_distances(Z[rows], Z[rows]).astype(float)
-    # Roots of rounding are no distances.
-    squares.flat[:: len(squares) + 1] = 0
-    among = squares[: len(images), : len(images)]
-    unit = float(np.sqrt(np.median(among[among > 0]))) if among.any() else 1.0
-    targets = (codes[images][:, np.newaxis] == np.arange(n_classes)) - 1 / n_classes
-    targets = np.tile(targets, (n_versions, 1))
     # Only ratios of weights count.
     share = weights[images] / weights[images].mean()
+    penalties = np.tile(PENALTY / np.maximum(share, 1e-6), n_versions)
+    Z, n_images = Z[rows].astype(float), len(images)
+    squares = squared_distances(Z, Z)
+    unit = _unit(squares[:n_images, :n_images])
+    # A product rounds a distance by at most the root of `ROUNDED` ‖z‖², and rows of the
+    # kernel by as much in units: where far rows bring that near λ, take differences.
+    rounded = np.sqrt(ROUNDED * np.einsum("ij,ij->i", Z, Z).max())
+    if 4 * len(Z) * rounded > penalties.min() * unit:
+        squares = cdist(Z, Z, "sqeuclidean")
+        unit = _unit(squares[:n_images, :n_images])
+    # Roots of rounding are no distances.
+    squares.flat[:: len(squares) + 1] = 0
+    targets = (codes[images][:, np.newaxis] == np.arange(n_classes)) - 1 / n_classes
+    targets = np.tile(targets, (n_versions, 1))
     G = laplacian(squares, unit)
-    G.flat[:: len(G) + 1] += np.tile(PENALTY / np.maximum(share, 1e-6), n_versions)
+    G.flat[:: len(G) + 1] += penalties
     factor, failed = dpotrf(G.T, lower=1, overwrite_a=1)
-    assert not failed  # its diagonal has at least λ added
+    assert not failed  # λ is above the rounding of the kernel
     A = dpotrs(factor, targets, lower=1)[0]
     inverse = dpotri(factor, lower=1, overwrite_c=1)[0]
     own = np.arange(n_versions) * len(images) + np.arange(len(images))[:, np.newaxis]
@@ -82,6 +94,11 @@ def fit_kernel_ridge(
     blocks = inverse[np.maximum(i, j), np.minimum(i, j)]
     left_out = targets[own[:, 0]] - np.linalg.solve(blocks, A[own])[:, 0]
     return KernelRidge(rows, A, unit, images, left_out)
+
+
+def _unit(among: NDArray) -> float:
+    """Return the median distance of images that differ."""
+    return float(np.sqrt(np.median(among[among > 0]))) if among.any() else 1.0
 
 
 def laplacian(squares: NDArray, unit: float) -> NDArray:
@@ -107,6 +124,6 @@ def squared_distances(X: NDArray, Y: NDArray) -> NDArray:
     squares += of_x[:, np.newaxis]
     squares += of_y
     # What is rounding is 0: its root would be a distance, and another in each batch.
-    least = 64 * float(np.finfo(squares.dtype).eps) * of_x[:, np.newaxis]
+    least = 64 * epsilon(squares.dtype) * of_x[:, np.newaxis]
     squares[squares < least] = 0
     return squares

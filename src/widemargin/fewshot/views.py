@@ -12,7 +12,7 @@ directions in which small turns and stretches move an image count less. Shapes: 
 
 from collections.abc import Callable, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +70,14 @@ def mirrored(shape: tuple[int, ...], then: Callable | None = None) -> Callable:
     return about
 
 
+class SeenImages(NamedTuple):
+    """Prepared images, features (q, F), and their squared distances (q, v·n)."""
+
+    images: NDArray
+    features: NDArray
+    squares: NDArray
+
+
 class View:
     """Labelled images and their copies, upright or as they are, with features.
 
@@ -102,7 +110,8 @@ class View:
             if self.features is not None:
                 self.features.fit(images)
         plain = self._plain(self.images)
-        self.centre = plain[: self.n].mean(axis=0)
+        # A far image would bring the mean, and the rounding of all others, with it.
+        self.centre = np.median(plain[: self.n], axis=0)
         self.whitening = _whitening(plain.reshape(self.n_versions, self.n, -1))
         self.Z = self._white(plain)
 
@@ -119,14 +128,11 @@ class View:
         Z = plain - self.centre
         return Z if self.whitening is None else Z @ self.whitening
 
-    def seen(self, images: NDArray) -> tuple[NDArray, NDArray]:
-        """Images of queries, prepared, and squared distances (q, v·n) of features."""
+    def seen(self, images: NDArray) -> SeenImages:
+        """See queries as the labelled images are seen."""
         images = self._prepared(images)
-        return images, squared_distances(self._white(self._plain(images)), self.Z)
-
-    def features_of(self, images: NDArray) -> NDArray:
-        """Whitened features (n, F) of images that are not prepared yet."""
-        return self._white(self._plain(self._prepared(images)))
+        Z = self._white(self._plain(images))
+        return SeenImages(images, Z, squared_distances(Z, self.Z))
 
     def squares_of(self, rows: NDArray) -> NDArray:
         """Squared distances (len(rows), v·n) of the features of labelled images."""

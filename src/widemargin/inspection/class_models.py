@@ -172,7 +172,9 @@ class AcceptanceDisplay:
             own = y == label
             colour = style.series_style(k)["color"]
             drawn = {"s": 22, "alpha": 0.75, "linewidths": 0, "color": colour}
-            drawn |= {"marker": MARKS[k % len(MARKS)], "label": str(label)}
+            # As many colours as marks: another pair after each round of them.
+            mark = MARKS[(k + k // len(MARKS)) % len(MARKS)]
+            drawn |= {"marker": mark, "label": str(label)}
             ax.scatter(x[own], height[own], **(drawn | dot_options))
         # Strangers are many times farther: on a linear axis all others are one dot.
         if positive:

@@ -1,4 +1,4 @@
-r"""How sure answers are, what refusing the unsure ones buys, and what is promised.
+r"""How sure answers are, what refusing the unsure ones buys, and what is guaranteed.
 
 At m the cumulative distribution of margins is the fraction of samples whose margin is
 at most m, so its height at 0 is the error and its height at θ the fraction of

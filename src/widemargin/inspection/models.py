@@ -138,12 +138,27 @@ def generator_of(estimator: Any) -> Any:
 def learned_tangents(estimator: Any) -> NDArray | None:
     """Return the (n_models, n_tangents, n_features) tangents a model learned, if any.
 
+    They are changes of samples as these are, also where the model divides features.
     Models of remembered samples have ``tangents_`` too, but that is a generator.
     """
+    frames = _learned_frames(estimator)
+    return None if frames is None else frames * frames_unit(estimator)
+
+
+def _learned_frames(estimator: Any) -> NDArray | None:
+    """Return the frames of a model, orthonormal in its `frames_unit`."""
     tangents = getattr(estimator, "tangents_", None)
     if isinstance(tangents, np.ndarray) and tangents.ndim == 3:
         return tangents
     return None
+
+
+def frames_unit(estimator: Any) -> Any:
+    """Return what features are divided by where learned frames are orthonormal."""
+    scale = getattr(estimator, "scale_", None)
+    if scale is None or _learned_frames(estimator) is None:
+        return 1.0
+    return np.asarray(scale, dtype=float)
 
 
 def feature_names_of(estimator: Any) -> list[str] | None:
@@ -217,6 +232,9 @@ def nearest_references(estimator: Any, X: NDArray) -> NearestReferences | None:
     X = np.asarray(X, dtype=float)
     index = np.empty(len(X), dtype=int)
     residuals, distances = np.empty(X.shape), np.empty(len(X))
+    unit = frames_unit(estimator)
+    given, X = kept, X / unit
+    kept = kept._replace(points=kept.points / unit)
     learned = isinstance(kept.tangents, np.ndarray) and kept.tangents.ndim == 3
     for start in range(0, len(X), PAIR_ROWS):
         rows = slice(start, start + PAIR_ROWS)
@@ -237,8 +255,8 @@ def nearest_references(estimator: Any, X: NDArray) -> NearestReferences | None:
             aligned = tangent_alignment(X[rows], kept.points[found], **ends)
             left = aligned.x_aligned - aligned.y_aligned
             length = np.sqrt(aligned.squared_distances)
-        index[rows], residuals[rows], distances[rows] = found, left, length
-    return NearestReferences(kept.points, kept.labels, index, residuals, distances)
+        index[rows], residuals[rows], distances[rows] = found, left * unit, length
+    return NearestReferences(given.points, given.labels, index, residuals, distances)
 
 
 def ends_of(estimator: Any, frames: NDArray, sides: str) -> dict[str, Any]:
@@ -278,7 +296,7 @@ def _references_of(estimator: Any, n_features: int) -> _References | None:
         if points.shape[1] != n_features or hasattr(estimator, "dual_coef_"):
             return None  # combinations of samples in the space of a kernel
         labels = np.asarray(estimator.prototype_labels_)
-        learned = learned_tangents(estimator)
+        learned = _learned_frames(estimator)
         return _References(points, labels, learned, sides, spring)
     generator = None if sides == "none" else generator_of(estimator)
     codes = None
@@ -286,7 +304,6 @@ def _references_of(estimator: Any, n_features: int) -> _References | None:
         # In the order in which kneighbors counts them.
         back = np.argsort(estimator._positions)
         points, codes = estimator.bundle_.points[back], estimator._codes[back]
-        points = points * estimator._metric.unit
     elif hasattr(estimator, "support_bundle_"):
         points = estimator.support_bundle_.points
     elif hasattr(estimator, "bundle_"):

@@ -1,9 +1,9 @@
-r"""A watch over a promise, drawn: bounds on the error, and the evidence against it.
+r"""A watch over a guarantee, drawn: bounds on the error, and the evidence against it.
 
 Above, the error of the labelled answers and its bounds, which hold at all times at
-once, beside the error that is promised. Below, the money of the bettors on a
+once, beside the error that is guaranteed. Below, the money of the bettors on a
 logarithmic axis, :math:`\log_{10} M_n`: one bets that the error is larger than
-promised, one that samples have changed. Either may ever reach 1 / delta with
+guaranteed, one that samples have changed. Either may ever reach 1 / delta with
 probability delta, if it is wrong. See :mod:`widemargin.margins.monitoring`. Curves have
 shape (n_points,).
 """
@@ -31,13 +31,13 @@ class PromiseMonitorDisplay:
     lower, upper : array-like of shape (n_points,)
         Bounds on the error.
     error_evidence : array-like of shape (n_points,)
-        Natural logarithm of the money against the promise.
+        Natural logarithm of the money against the guarantee.
     watched : array-like of shape (n_samples,)
         Samples watched, at each point of the next.
     shift_evidence : array-like of shape (n_samples,)
         Natural logarithm of the money against samples being exchangeable.
     max_error : float
-        Error that is promised.
+        Error that is guaranteed.
     delta : float
         Probability of a false alarm.
 
@@ -151,7 +151,7 @@ class PromiseMonitorDisplay:
             color=style.RED,
             linewidth=1,
             linestyle=(0, (5, 1.5)),
-            label="promised",
+            label="guaranteed",
         )
         above.set_ylabel("wrong answers, %")
         above.set_ylim(0, 100 * min(1.0, max(5 * self.max_error, self._highest())))

@@ -96,10 +96,10 @@ class PrototypeDisplay(style.SampleDisplay):
         Parameters
         ----------
         estimator : fitted classifier
-            With ``prototypes_`` and ``prototype_labels_``. Those of a pipeline are
-            brought back to its samples where every step can be undone, unless they are
-            named columns, which are shown as the classifier sees them: where it divides
-            features by ``scale_``, in these units, around the mean of the prototypes.
+            With ``prototypes_`` and ``prototype_labels_``. Prototypes of a pipeline are
+            mapped back to its samples if every step has an inverse. Named columns are
+            shown as the classifier sees them: divided by its ``scale_``, around the
+            mean of the prototypes.
         shape : tuple (height, width) or (height, width, channels), default=None
             Shape of a prototype as an image. None takes that of the estimator's
             ``tangents``, if these are image tangents, and else draws curves.
@@ -257,10 +257,10 @@ class PrototypeDisplay(style.SampleDisplay):
 class RelevanceDisplay(style.SampleDisplay):
     """Shares of the features in a learned distance: bars, a curve, or an image.
 
-    Columns of a table are bars, the most relevant first, and beside them, in a figure
-    of their own, the matrix of the same features, unless it is diagonal; of several
-    matrices the relevances are the rows of one picture. Spectra and signals are curves,
-    images are images.
+    Columns of a table are bars, the most relevant first. If the relevance matrix is not
+    diagonal, it is drawn beside them, in a figure of its own. Of several matrices the
+    relevances are the rows of one picture. Spectra and signals are curves, images are
+    images.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ pattern recognition using a new transformation distance, 1993.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
@@ -28,6 +28,7 @@ from widemargin.inspection.models import (
     as_seen,
     ends_of,
     fitted,
+    frames_unit,
     generator_of,
     innermost,
     look_of,
@@ -101,7 +102,7 @@ class TangentDisplay(style.SampleDisplay):
         ----------
         estimator : tangent generator or fitted classifier
             With a `sample`: a generator, fitted if it learns, or a classifier that was
-            given one as ``tangents``; in a pipeline, the sample is shown as the
+            given one as ``tangents``. In a pipeline, the sample is shown as the
             classifier sees it. Without: a classifier with ``prototypes_`` and
             ``tangents_``, as tangent models have.
         sample : array-like of shape (n_features,), default=None
@@ -129,6 +130,7 @@ class TangentDisplay(style.SampleDisplay):
         if sample is None:
             centres = np.asarray(fitted(estimator, "prototypes_"))
             frames = np.asarray(fitted(estimator, "tangents_"))
+            frames = frames * frames_unit(innermost(estimator))
             number = check_count("index", index, low=-len(centres))
             if number >= len(centres):
                 raise ValueError(
@@ -433,8 +435,17 @@ class AlignmentDisplay(style.SampleDisplay):
                 "give a tangent generator, or leave y out to align x with a model."
             )
         sides = sides or ("both" if "tangents" in ends else "reference")
+        unit = frames_unit(estimator) if "tangents" not in ends else 1.0
         aligned = tangent_alignment(
-            row[None], other[None], sides=sides, spring=spring, **ends
+            row[None] / unit, other[None] / unit, sides=sides, spring=spring, **ends
+        )
+        aligned = replace(
+            aligned,
+            x_aligned=aligned.x_aligned * unit,
+            y_aligned=aligned.y_aligned * unit,
+            x_frames=aligned.x_frames * unit,
+            y_frames=aligned.y_frames * unit,
+            residual=aligned.residual * unit,
         )
         names = names or ("x", "y")
         return cls.from_alignment(aligned, names=names, ax=ax, **look, **options)
@@ -594,6 +605,9 @@ def _nearest_model(
     centres = np.asarray(fitted(estimator, "prototypes_"), dtype=float)
     frames = np.asarray(fitted(estimator, "tangents_"), dtype=float)
     ends = ends_of(estimator, frames, sides)
-    distances = tangent_distances(x[None], centres, sides=sides, spring=spring, **ends)
+    unit = frames_unit(estimator)
+    distances = tangent_distances(
+        x[None] / unit, centres / unit, sides=sides, spring=spring, **ends
+    )
     k = int(distances[0].argmin())
     return k, ends | {"Y_tangents": frames[k : k + 1]}

@@ -1,7 +1,7 @@
 """Hyperplanes: perceptrons with margin, fixed margin, certified maximum margin."""
 
-from widemargin.linear.max_margin import MaxMarginClassifier
-from widemargin.linear.perceptrons import FixedMarginPerceptron, MarginPerceptron
+from widemargin.hyperplanes.max_margin import MaxMarginClassifier
+from widemargin.hyperplanes.perceptrons import FixedMarginPerceptron, MarginPerceptron
 from widemargin.linear.signal import SignalClassifier
 from widemargin.linear.spectrum import SpectrumClassifier
 

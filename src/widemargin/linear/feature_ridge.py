@@ -8,7 +8,8 @@ answer:
           \frac{f_j(x) - \mu_j}{\sigma_j + \bar\sigma_v/10} \Bigr).
 
 What the regressions say of training samples that are left out, in closed form, chooses
-the penalty of each, and the temperature by which differences of scores are log-odds.
+the penalty of each. It also makes differences of scores log-odds, see
+:mod:`~widemargin.linear.log_odds`; B and b are kept times these slopes.
 Shapes: features (n, F), coef_ (K, F).
 """
 
@@ -19,11 +20,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin._core.classifier import SoftClassifier, margin_costs
-from widemargin._core.decisions import label_margins
+from widemargin._core.classifier import SoftClassifier
 from widemargin._core.params import Positive, parameters
 from widemargin._core.samples import Samples
-from widemargin._core.temperature import LeftOut
+from widemargin.linear.log_odds import fit_log_odds
 from widemargin.linear.ridge import fit_ridge
 
 # Features that hardly vary are not blown up: this share of the mean spread is added.
@@ -64,16 +64,19 @@ class FeatureRidge(SoftClassifier):
             means.append(mean)
             spreads.append(spread)
             found.append(fit_ridge(centred / spread, targets, weights, alpha))
-        scores = _of_classes(np.mean([ridge.left_out for ridge in found], axis=0))
-        costs, answers = margin_costs(scores, label_margins(scores))
-        self._calibrate(LeftOut(costs, answers, samples.codes, weights))
+        scores = np.mean([ridge.left_out for ridge in found], axis=0)
+        if scores.shape[1] < len(self.classes_):
+            scores = np.hstack([-scores, scores])
+        slopes, offsets = fit_log_odds(scores, samples.codes, weights)
+        if len(self.classes_) == 2:
+            slopes, offsets = slopes.sum(keepdims=True), np.diff(offsets)
         dtype = samples.X.dtype
-        share = len(views) * self.temperature_
         coef = [r.coef / spread for r, spread in zip(found, spreads, strict=True)]
-        self.coef_ = (np.hstack(coef) / share).astype(dtype)
+        slopes_of_rows = slopes[:, np.newaxis] / len(views)
+        self.coef_ = (slopes_of_rows * np.hstack(coef)).astype(dtype)
         # Kept apart from the intercept, beside which a float32 loses its digits.
         self.center_ = np.concatenate(means).astype(dtype)
-        self.intercept_ = found[0].intercept / self.temperature_
+        self.intercept_ = slopes * found[0].intercept + offsets
         self.temperature_ = 1.0
         return [ridge.alpha for ridge in found]
 

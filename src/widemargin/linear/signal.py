@@ -6,8 +6,8 @@ spread, meet one ridge regression per class,
 .. math:: s_c(x) = b_c + \sum_j B_{cj} \frac{f_j(x) - \mu_j}{\sigma_j + \bar\sigma/10},
 
 and the largest score is the answer. What the regression says of each training sample
-that is left out, in closed form, chooses the penalty and the temperature by which
-differences of scores are log-odds. Shapes: X (n, length·channels), coef_ (K, F).
+that is left out, in closed form, chooses the penalty, and slopes and intercepts by
+which differences of scores are log-odds. Shapes: X (n, length·channels), coef_ (K, F).
 
 Reference: A. Dempster, D. F. Schmidt, G. I. Webb, MiniRocket: a very fast (almost)
 deterministic transform for time series classification, KDD 2021.
@@ -23,7 +23,10 @@ from widemargin._core.classifier import fit_method
 from widemargin._core.params import Counted, check_declared, parameters
 from widemargin._core.samples import check_samples, distinct_rows
 from widemargin.linear.feature_ridge import FeatureRidge
-from widemargin.tangents.convolution_features import ConvolutionFeatures
+from widemargin.tangents.convolution_features import (
+    ConvolutionFeatures,
+    refuse_rows_of_nan,
+)
 
 
 @parameters
@@ -57,8 +60,8 @@ class SignalClassifier(FeatureRidge):
     alpha_ : float
         The penalty.
     temperature_ : float
-        Always 1: coefficients were divided by the temperature that was fitted to
-        left-out training samples, so that differences of scores are log-odds.
+        Always 1: slopes and intercepts were fitted to left-out training samples, so
+        that differences of scores are log-odds.
     classes_ : ndarray of shape (n_classes,)
         The labels.
 
@@ -72,9 +75,8 @@ class SignalClassifier(FeatureRidge):
     -----
     A series may be shorter than a row of `X`: NaN before and after it is not part of
     it. What :func:`~widemargin.export.to_c` and :func:`~widemargin.export.to_onnx`
-    write takes series of full length only. Time and memory of `fit` grow with the
-    square of the smaller of the numbers of samples and of features, and its time with
-    the cube.
+    write takes series of full length only. With m the smaller of the numbers of samples
+    and of features, `fit` takes memory m² and time m³.
 
     References
     ----------
@@ -119,7 +121,9 @@ class SignalClassifier(FeatureRidge):
             The fitted classifier.
         """
         check_declared(self)
-        samples = check_samples(self, X, y, sample_weight, allow_nan=True)
+        samples = check_samples(self, X, y, sample_weight)
+        # Rows are named as they were given, before equal ones are one.
+        refuse_rows_of_nan(samples.X)
         self.classes_ = samples.classes
         first, weights = distinct_rows(samples)
         samples = samples.take(first)

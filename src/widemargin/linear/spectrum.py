@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from widemargin._core.callbacks import FitTasks
-from widemargin._core.checks import check_squares, is_auto
+from widemargin._core.checks import is_auto
 from widemargin._core.classifier import fit_method
 from widemargin._core.params import check_declared, parameters
 from widemargin._core.samples import check_samples, check_X, distinct_rows
@@ -47,8 +47,8 @@ class SpectrumClassifier(FeatureRidge):
     ----------
     preprocessing : "auto" or sequence of transformers, default="auto"
         What spectra go through, one after another each, before the regressions; their
-        mean answers. "auto" are six: as they are, the first and the second derivative,
-        and the three once more with offset and gain taken out of every spectrum.
+        mean answers. "auto" are six: the spectrum, its first and its second derivative,
+        each without and with standard normal variate.
     wavelengths : array-like of shape (n_wavelengths,), default=None
         The axis: ascending and, for derivatives, even. It is checked, and nothing else
         depends on it. None says that features follow each other in equal steps.
@@ -72,8 +72,8 @@ class SpectrumClassifier(FeatureRidge):
     intercept_ : ndarray of shape (n_classes,) or (1,)
         What is added.
     temperature_ : float
-        Always 1: coefficients were divided by the temperature that was fitted to
-        left-out training samples, so that differences of scores are log-odds.
+        Always 1: slopes and intercepts were fitted to left-out training samples, so
+        that differences of scores are log-odds.
     classes_ : ndarray of shape (n_classes,)
         The labels.
     n_features_in_ : int
@@ -89,7 +89,7 @@ class SpectrumClassifier(FeatureRidge):
 
     Notes
     -----
-    Left-out samples choose the penalties and the temperature, in closed form.
+    Left-out samples choose the penalties and the unit of the scores, in closed form.
     Computations are in float64 whatever the dtype, as derivatives of smooth spectra are
     small differences of large numbers.
 
@@ -136,7 +136,6 @@ class SpectrumClassifier(FeatureRidge):
         """
         check_declared(self)
         samples = check_samples(self, X, y, sample_weight)
-        check_squares(samples.X)
         chains = self._chains(samples.X.shape[1])
         self.classes_ = samples.classes
         first, weights = distinct_rows(samples)
@@ -175,7 +174,7 @@ class SpectrumClassifier(FeatureRidge):
         return chains
 
     def _features(self, X: Any) -> NDArray:
-        X = check_squares(check_X(self, X)).astype(float)
+        X = check_X(self, X).astype(float)
         views = [np.asarray(chain.transform(X)) for chain in self.preprocessing_]
         return np.hstack(views)
 

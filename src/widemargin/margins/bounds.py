@@ -76,9 +76,9 @@ class MarginBound:
 def prototype_displacement(prototypes: ArrayLike, others: ArrayLike) -> float:
     r"""Distance ρ(μ, μ̂) = max_i ‖μ_i − μ̂_i‖ between two sets of prototypes.
 
-    The distance behind the hypothesis margin: a classifier by nearest prototype gives
-    a sample the same label as any other one that is nearer to it than the sample's
-    margin, where prototypes with the same row have the same label.
+    The hypothesis margin is measured in this distance. Two sets of prototypes with the
+    same labels, nearer to each other than the margin of a sample, give it the same
+    label.
 
     Parameters
     ----------

@@ -166,8 +166,8 @@ def class_model_rates(
 
 def _rates(hits: NDArray, n: NDArray, level: float) -> Rates:
     lower, upper = exact_interval(hits, n, level=level)
-    with np.errstate(invalid="ignore"):
-        return Rates(hits / n, lower, upper)
+    none = np.full(n.shape, np.nan)
+    return Rates(np.divide(hits, n, out=none, where=n > 0), lower, upper)
 
 
 def extremes_band(

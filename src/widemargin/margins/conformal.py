@@ -61,8 +61,9 @@ def conformal_p_values(calibration: ArrayLike, scores: ArrayLike) -> FloatArray:
 
     Notes
     -----
-    Scores that differ by rounding, 2⁻³⁰ of what nine in ten are below (float32: 2⁻¹⁴),
-    count as equal, and equal ones as strange as the new sample: both only raise p.
+    Scores that differ by rounding count as equal: by 2⁻³⁰ of their 90 % quantile
+    (float32: 2⁻¹⁴). Equal scores count as large as that of the new sample. Both only
+    raise p.
 
     Examples
     --------
@@ -88,9 +89,14 @@ def count_as_strange(ordered: NDArray, scores: NDArray, width: float) -> NDArray
     >>> count_as_strange(np.array([1.0, 2.0, 2.0]), np.array([2.0]), 0.0)
     array([2])
     """
+    counts, last = np.zeros(scores.shape, np.intp), ordered[-1:].max(initial=-np.inf)
+    # To most classes a sample is stranger than all of theirs, and need not be placed.
+    known = scores <= np.float64(last) + 2 * width
     # In float64: beside float32 what is taken off would be rounded away.
-    least = scores.astype(np.float64) - width
-    return len(ordered) - np.searchsorted(ordered.astype(np.float64), least, "left")
+    least = scores[known].astype(np.float64) - width
+    places = np.searchsorted(ordered.astype(np.float64), least, "left")
+    counts[known] = len(ordered) - places
+    return counts
 
 
 def smallest_alpha(n_samples: int) -> float:
@@ -154,9 +160,9 @@ def cross_conformal_level(alpha: float, n_samples: int, n_folds: int) -> float:
     Returns
     -------
     level : float
-        What P(p <= alpha) is at most, for a new sample of the class: 2 (alpha (n + 1) +
-        K - 1) / (n + K) for any learner and folds of any sizes, and 2 alpha where one
-        sample is left out at a time and the learner does not mind their order.
+        Upper bound of P(p <= alpha) for a new sample of the class. For any learner and
+        folds of any sizes it is 2 (alpha (n + 1) + K - 1) / (n + K). It is 2 alpha with
+        leave-one-out, if the learner ignores the order of the samples.
 
     Examples
     --------

@@ -1,11 +1,11 @@
-r"""One promise for each of several groups: predicted classes, true classes, or others.
+r"""One guarantee for each of several groups: predicted, true or other classes.
 
 Given the groups of the samples that a threshold is chosen on, those of one group are
 independent draws from the distribution of that group. So everything in
 :mod:`widemargin.margins.rejection` holds group by group.
 
 *A threshold for each group*, where the group of a new sample is known, as its predicted
-class is: each is chosen on its own samples. The promise is to hold of all of them at
+class is: each is chosen on its own samples. The guarantee is to hold of all of them at
 once, so m groups have :math:`\delta / m` each. Groups with too few samples to show
 anything at that level are never answered and have no part of delta.
 
@@ -19,7 +19,7 @@ be the smallest of the groups' k-th largest confidences. Given t, the group it c
 from and how many of each group lie above it, mistakes above t are binomial in every
 group.
 
-For a promised coverage the smallest of the groups' thresholds is taken. It is too
+For a guaranteed coverage the smallest of the groups' thresholds is taken. It is too
 strict for a group only if its own is, so that delta is not divided either.
 
 References: R. Berger, Multiparameter hypothesis testing and acceptance sampling,
@@ -72,7 +72,7 @@ def reject_thresholds(
     coverage: float | None = None,
     delta: float | None = 0.05,
 ) -> GroupThresholds:
-    """Thresholds on the confidence, one for each group, that keep all promises at once.
+    """Thresholds on the confidence, one for each group, that keep all guarantees.
 
     Parameters
     ----------
@@ -85,21 +85,21 @@ def reject_thresholds(
     groups : array-like of shape (n_samples,)
         What is known of new samples too, for instance `y_pred`.
     max_error : float, optional
-        Promise that in every group the error among accepted new samples is at most
+        Guarantee that in every group the error among accepted new samples is at most
         this.
     coverage : float, optional
-        Promise instead that in every group new samples are accepted with this
+        Guarantee instead that in every group new samples are accepted with this
         probability at least.
     delta : float or None, default=0.05
-        Probability with which the promise may be broken in any group. None promises
+        Probability with which the guarantee may be broken in any group. None guarantees
         nothing.
 
     Returns
     -------
     found : GroupThresholds
-        Named tuple ``(groups, thresholds, deltas)`` of arrays of shape (n_groups,): inf
-        where nothing may be accepted, with nan as its part of delta where the group has
-        too few samples to show anything.
+        Named tuple ``(groups, thresholds, deltas)`` of arrays of shape (n_groups,). A
+        threshold is inf where nothing may be accepted. A part of delta is nan where the
+        group has too few samples to show anything.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def common_threshold(
     coverage: float | None = None,
     delta: float | None = 0.05,
 ) -> float:
-    """One threshold on the confidence that keeps a promise in every group.
+    """One threshold on the confidence that keeps a guarantee in every group.
 
     Parameters
     ----------
@@ -179,20 +179,20 @@ def common_threshold(
     groups : array-like of shape (n_samples,)
         Groups, which need not be known of new samples, for instance `y_true`.
     max_error : float, optional
-        Promise that in every group the error among accepted new samples is at most
+        Guarantee that in every group the error among accepted new samples is at most
         this.
     coverage : float, optional
-        Promise instead that in every group new samples are accepted with this
+        Guarantee instead that in every group new samples are accepted with this
         probability at least.
     delta : float or None, default=0.05
-        Probability with which the promise may be broken in any group. It is not
-        divided. None promises nothing.
+        Probability with which the guarantee may be broken in any group. It is not
+        divided. None guarantees nothing.
 
     Returns
     -------
     threshold : float
         Accept where ``confidence >= threshold``; inf where no threshold could be shown
-        to keep the promise in all groups.
+        to keep the guarantee in all groups.
 
     Examples
     --------

@@ -6,8 +6,10 @@ with the positive factor −L'. The hinge, the broken line and the exponential s
 two axioms L ≥ 0 and L(θ) ≥ 1 for θ < 0: their sum bounds the number of mistakes.
 Arrays of any shape go in and come out, float32 as float32.
 
-A new loss subclasses :class:`MarginLoss`, defines ``_value`` and ``_derivative``, which
-are given float64 at least, and is added to the list of the contract tests.
+A new loss subclasses :class:`MarginLoss` and defines ``_value`` and ``_derivative``,
+which are given float64 at least. `BY_NAME` gives it a name, `LOSSES` in
+tests/margins/test_losses.py its contract tests. It trains by NumPy; kernels have those
+of `loss_and_slope` in _compute/lvq.py, which `LOSSES` in _compute/engines.py names.
 
 References
 ----------
@@ -54,8 +56,6 @@ class MarginLoss(BaseEstimator, metaclass=ABCMeta):
     bounds_mistakes: bool = False
     # Whether the formulas are the array API's, so that tensors stay where they are.
     array_api: ClassVar[bool] = False
-    # The number that compiled kernels know it by; a subclass has none.
-    kernel: ClassVar[int]
 
     def __call__(self, margin: ArrayLike) -> FloatArray:
         """Return the loss of each margin; the same as `value`."""
@@ -85,6 +85,9 @@ class _ScaledLoss(MarginLoss):
         self.beta = beta
 
     def _beta(self) -> float:
+        # Asked in every step: what needs no check is seen at a glance.
+        if type(self.beta) is float and 0 < self.beta < np.inf:
+            return self.beta
         return check_number("beta", self.beta, above=0)
 
 
@@ -105,7 +108,6 @@ class Hinge(_ScaledLoss):
     """
 
     bounds_mistakes = True
-    kernel = 0
 
     def _value(self, margin: FloatArray) -> FloatArray:
         return xp_of(margin).clip(1 - self._beta() * margin, min=0)
@@ -134,7 +136,6 @@ class Ramp(_ScaledLoss):
     """
 
     bounds_mistakes = True
-    kernel = 1
 
     def _value(self, margin: FloatArray) -> FloatArray:
         return xp_of(margin).clip(1 - self._beta() * margin, min=0, max=2)
@@ -160,7 +161,6 @@ class Exponential(_ScaledLoss):
     """
 
     bounds_mistakes = True
-    kernel = 2
 
     def _value(self, margin: FloatArray) -> FloatArray:
         return xp_of(margin).exp(-self._beta() * margin)
@@ -188,8 +188,6 @@ class Sigmoid(_ScaledLoss):
     (array([0.5, 1. ]), array([-1., -0.]))
     """
 
-    kernel = 3
-
     def _value(self, margin: FloatArray) -> FloatArray:
         decay = self._decay(margin)
         return xp_of(margin).where(margin < 0, 1.0, decay) / (1 + decay)
@@ -214,7 +212,6 @@ class LinearLoss(MarginLoss):
     """
 
     array_api = True
-    kernel = 4
 
     def _value(self, margin: FloatArray) -> FloatArray:
         return -margin
@@ -226,7 +223,7 @@ class LinearLoss(MarginLoss):
 # Scale up to which losses of relative margins and their slopes are numbers of float32.
 TAME = 80.0
 
-LOSSES: dict[str, type[MarginLoss]] = {
+BY_NAME: dict[str, type[MarginLoss]] = {
     "hinge": Hinge,
     "ramp": Ramp,
     "exponential": Exponential,
@@ -241,9 +238,8 @@ def check_loss(loss: Any) -> Any:
     Parameters
     ----------
     loss : str, MarginLoss or object
-        One of "hinge", "ramp", "exponential", "sigmoid", "linear" (with
-        beta = 1), a :class:`MarginLoss`, or any object with the methods
-        ``value(margin)`` and ``derivative(margin)``.
+        A name, such as "hinge" (with beta = 1), a :class:`MarginLoss`, or any object
+        with the methods ``value(margin)`` and ``derivative(margin)``.
 
     Returns
     -------
@@ -257,8 +253,8 @@ def check_loss(loss: Any) -> Any:
     >>> check_loss("hinge")
     Hinge()
     """
-    if isinstance(loss, str) and loss in LOSSES:
-        return LOSSES[loss]()
+    if isinstance(loss, str) and loss in BY_NAME:
+        return BY_NAME[loss]()
     if isinstance(loss, type):
         raise ValueError(f"loss must be an instance: {loss.__name__}(), not the class.")
     probe = np.linspace(-1, 1, 5)
@@ -266,7 +262,7 @@ def check_loss(loss: Any) -> Any:
         method = getattr(loss, name, None)
         if not callable(method):
             raise ValueError(
-                f"loss must be one of {', '.join(map(repr, LOSSES))}, a MarginLoss, "
+                f"loss must be one of {', '.join(map(repr, BY_NAME))}, a MarginLoss, "
                 f"or an object with methods value and derivative; {loss!r} has no "
                 f"method {name}."
             )
@@ -282,13 +278,6 @@ def check_loss(loss: Any) -> Any:
                 f"{result.tolist()} at {probe.tolist()}."
             )
     return loss
-
-
-def compiled_loss(loss: Any) -> tuple[int, float] | None:
-    """Return the number and the beta of a loss that kernels know; None of another."""
-    if "kernel" not in vars(type(loss)):
-        return None
-    return loss.kernel, float(getattr(loss, "beta", 1.0))
 
 
 def value_and_slope(loss: Any, margin: Any) -> tuple[Any, Any]:
@@ -316,7 +305,7 @@ def _saturated(
     """
     dtype = numpy_dtype(margin)
     largest = float(np.finfo(dtype).max)
-    with np.errstate(over="ignore", under="ignore"):
+    with np.errstate(over="ignore"):
         values = function(in_dtype(margin, np.result_type(dtype, np.float64)))
         values = xp_of(margin).clip(values, min=-largest, max=largest)
         return in_dtype(values, dtype)[()]

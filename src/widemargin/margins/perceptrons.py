@@ -16,7 +16,7 @@ pattern y_k is added, :math:`a \leftarrow a + \eta f\, y_k`, if it fails a condi
 :math:`R` is the longest and :math:`r` the shortest pattern, :math:`\gamma_d` the best
 directional margin, :math:`0 < \gamma_d \le r \le R`. The last two stop for every
 β below :math:`\gamma_d`, and then have a margin above β; from there on nothing is
-promised: bounds on updates are infinite. All formulas take and return single numbers;
+guaranteed: bounds on updates are infinite. All formulas take and return single numbers;
 equation numbers are those of the paper.
 
 References
@@ -547,7 +547,7 @@ def fixed_length_updates(
         z = \frac{\eta f_{max} R}{\beta},\; g = \frac{\gamma_d - \beta}{R},\;
         h = 1 + \frac{2\beta}{R}
 
-    Infinite where the bracket is not positive: η is too large for a promise.
+    Infinite where the bracket is not positive: η is too large for a guarantee.
 
     Examples
     --------

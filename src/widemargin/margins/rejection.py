@@ -49,7 +49,7 @@ sequences). C. Clopper, E. Pearson, The use of confidence or fiducial limits, 19
 """
 
 from functools import lru_cache
-from math import ceil, frexp, ldexp, log1p
+from math import ceil, floor, log1p, log2
 from math import log as ln
 from typing import NamedTuple
 
@@ -100,8 +100,8 @@ def error_reject_curve(
     -------
     curve : ErrorRejectCurve
         Named tuple ``(rejection_rate, error_rate, thresholds)`` of arrays, one entry
-        per distinct confidence in rising order and a last one for threshold inf, where
-        everything is rejected and the error of nothing is defined as 0.
+        per distinct confidence in rising order. The last entry is for threshold inf:
+        everything is rejected, and the error is defined as 0.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def reject_threshold(
     coverage: float | None = None,
     delta: float | None = 0.05,
 ) -> float:
-    """Threshold on the confidence that keeps a promise on new samples.
+    """Threshold on the confidence that keeps a guarantee on new samples.
 
     The sample must not have been used to fit or to choose the classifier, and new
     samples must come from where it came from.
@@ -145,32 +145,32 @@ def reject_threshold(
     confidence : array-like of shape (n_samples,)
         Finite; larger is surer.
     max_error : float, optional
-        Promise that the error among accepted new samples is at most this; 0 < max_error
-        < 1. The threshold is the laxest the test allows.
+        Guarantee that the error among accepted new samples is at most this; 0 <
+        max_error < 1. The threshold is the laxest the test allows.
     coverage : float, optional
-        Promise instead that new samples are accepted with this probability at least;
+        Guarantee instead that new samples are accepted with this probability at least;
         0 < coverage < 1. The threshold is the strictest that allows it.
     delta : float or None, default=0.05
-        Probability, over the draw of this sample, with which the promise may be broken.
-        None makes no promise: the bound then holds on this sample only.
+        Probability, over the draw of this sample, with which the guarantee may be
+        broken. None makes no guarantee: the bound then holds on this sample only.
 
     Returns
     -------
     threshold : float
         Accept where ``confidence >= threshold``. inf, reject everything: no threshold
-        could be shown to keep `max_error`; a larger sample, a larger `max_error` or
-        a better classifier is needed. −inf, reject nothing. Others lie between
-        two confidences of this sample.
+        could be shown to keep `max_error`. It takes a larger sample, a larger
+        `max_error` or a better classifier. −inf, reject nothing. Others lie between two
+        confidences of this sample.
 
     Notes
     -----
     Confidences that differ by rounding, 2⁻³⁰ of what nine in ten are below (float32:
     2⁻¹⁴), count as ties and are accepted or rejected together.
 
-    With `max_error` no fewer than log(delta) / log(1 - max_error) samples, about
-    3 / max_error at delta = 0.05, can ever show anything; twice as many leave room for
-    rejecting the unsure third. `max_error` must be chosen before looking: to try
-    smaller and smaller ones on the same sample is to read off the curve again.
+    `max_error` needs at least log(delta) / log(1 - max_error) samples, about 3 /
+    max_error at delta = 0.05. Twice as many leave room for rejecting the unsure third.
+    `max_error` must be chosen before looking: to try smaller and smaller ones on the
+    same sample is to read off the curve again.
 
     Examples
     --------
@@ -229,7 +229,8 @@ def tie_width(values: FloatArray) -> float:
     sizes = np.sort(np.abs(values.astype(np.float64)))
     usual = sizes[int(0.9 * (len(sizes) - 1))] or sizes[-1]
     part = ROUNDING.get(values.dtype.itemsize, ROUNDING[8])
-    return max(ldexp(part, frexp(usual)[1]), float(np.finfo(np.float64).tiny))
+    power = 2.0 ** floor(log2(usual)) if usual else 0.5
+    return max(2 * part * power, 1e-300)
 
 
 def _laxest(counts: Counts, max_error: float, delta: float | None) -> float:
@@ -248,14 +249,14 @@ def _laxest(counts: Counts, max_error: float, delta: float | None) -> float:
 
 
 def smallest_max_error(n_samples: int, delta: float = 0.05) -> float:
-    """Smallest error that so many samples, all answered rightly, can promise.
+    """Smallest error that so many samples, all answered rightly, can guarantee.
 
     Parameters
     ----------
     n_samples : int
         Samples to choose the threshold on.
     delta : float, default=0.05
-        Probability with which the promise may be broken.
+        Probability with which the guarantee may be broken.
 
     Returns
     -------
@@ -290,7 +291,7 @@ def smallest_shown(
 
 
 def samples_needed(max_error: float, delta: float) -> int:
-    """Fewest samples, all answered rightly, that can promise `max_error`."""
+    """Fewest samples, all answered rightly, that can guarantee `max_error`."""
     return ceil(min(ln(delta) / log1p(-max_error) - 1e-9, 2.0**62))
 
 
@@ -318,8 +319,10 @@ def count_accepted(
     width = tie_width(score) if ties else 0.0
     rounded = score
     if ties:
-        with np.errstate(over="ignore"):
-            rounded = np.round(score.astype(np.float64) / width) * width
+        # Larger numbers are multiples of the width as they are.
+        near = np.abs(score) < 2.0**53 * width
+        rounded = score.astype(np.float64)
+        rounded[near] = np.round(rounded[near] / width) * width
     thresholds, group = np.unique(rounded, return_inverse=True)
     total = np.bincount(group)
     first, ordered = total.cumsum()[:-1], np.sort(score.astype(np.float64))

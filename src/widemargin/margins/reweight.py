@@ -59,10 +59,10 @@ def margin_reweight(
     theta : float
         Margin below which, strictly, a sample is a mistake.
     weight_gain : float, "ratio" or callable, default=1.0
-        Number of copies to add: a number > 0; "ratio" for (number of samples) /
-        (number of θ-mistakes), with which every round counts the same; or a function
-        ``weight_gain(weights, mistakes)`` of the current weights and the boolean mask
-        of the θ-mistakes that returns a number > 0.
+        Number of copies to add, > 0. "ratio" is (number of samples) / (number of
+        θ-mistakes): every round then counts the same. A function ``weight_gain(weights,
+        mistakes)`` gets the current weights and the boolean mask of the θ-mistakes, and
+        returns a number > 0.
     sample_weight : array-like of shape (n_samples,), optional
         The user's weights: sample i stands for that many. They multiply the copies and
         enter both counts of "ratio"; a sample of weight 0 stays out for ever.
@@ -97,15 +97,15 @@ def reweighted(
 ) -> FloatArray:
     """Return the weights of the next round, of arrays that were checked."""
     mistakes = mu < np.float64(theta)
-    with np.errstate(over="ignore", invalid="ignore"):
-        step = _step(k, w, mistakes, copies)
-        new = (w + step * copies.astype(np.float64) * mistakes).astype(w.dtype)
-    if not np.isfinite(new).all():
+    step = float(_step(k, w, mistakes, copies))
+    # Of Python's numbers, which may be infinite.
+    largest = float(w.max()) + step * float(copies.max())
+    if largest > (1e300 if w.dtype == np.float64 else 1e38):
         raise ValueError(
             f"weights must stay finite in {w.dtype}; got more from "
             f"weight_gain={step:.3g} and sample_weight. Divide them by their mean."
         )
-    return new
+    return (w + step * copies.astype(np.float64) * mistakes).astype(w.dtype)
 
 
 def _step(

@@ -54,6 +54,7 @@ from scipy.optimize import nnls
 from scipy.spatial.distance import cdist
 
 from widemargin._compute.machine import batched_slices, rows_in_budget
+from widemargin._compute.rounding import saturated
 from widemargin._core.checks import (
     FloatArray,
     as_floats,
@@ -89,8 +90,8 @@ def relative_margin(d_plus: ArrayLike, d_minus: ArrayLike) -> FloatArray:
     -------
     margin : ndarray of shape (n_samples,)
         In [−1, 1], positive iff ``d_plus < d_minus``. Two equal distances give 0, also
-        where both are 0 or both infinite; one infinite distance, meaning that there is
-        no such model, gives −1 or 1.
+        if both are 0 or both infinite. One infinite distance (no such model) gives −1
+        or 1.
 
     References
     ----------
@@ -103,14 +104,14 @@ def relative_margin(d_plus: ArrayLike, d_minus: ArrayLike) -> FloatArray:
     array([ 0.5, -0.5,  0. ])
     """
     d_plus, d_minus = _check_distances(d_plus, d_minus)
-    # The larger distance is brought to order one by a power of two, which is exact: no
-    # sum overflows, and the smallest numbers there are keep their order.
-    exponent = np.frexp(np.maximum(d_plus, d_minus))[1]
-    plus, minus = np.ldexp(d_plus, -exponent), np.ldexp(d_minus, -exponent)
-    with np.errstate(invalid="ignore"):
-        margin = (minus - plus) / (minus + plus)
-    one_missing = np.isinf(d_plus) != np.isinf(d_minus)
-    margin = np.where(one_missing, np.where(d_plus < d_minus, 1, -1), margin)
+    # (large - small) / (large + small), by the larger one: no sum overflows, and the
+    # smallest numbers there are keep their order.
+    small, large = np.minimum(d_plus, d_minus), np.maximum(d_plus, d_minus)
+    known = np.isfinite(large) & (large > 0)
+    gap = np.subtract(large, small, out=np.ones_like(large), where=known)
+    np.divide(gap, large, out=gap, where=known)
+    share = np.divide(small, large, out=np.zeros_like(large), where=known)
+    margin = np.where(d_plus < d_minus, 1, -1) * gap / (1 + share)
     return np.where(d_plus == d_minus, 0, margin).astype(d_plus.dtype)[()]
 
 
@@ -144,12 +145,12 @@ def hypothesis_margin(d_plus: ArrayLike, d_minus: ArrayLike) -> FloatArray:
     array([ 1., -1.])
     """
     d_plus, d_minus = _check_distances(d_plus, d_minus)
-    with np.errstate(invalid="ignore"):
-        difference = d_minus - d_plus
+    differ = d_plus != d_minus
+    none = np.zeros(differ.shape, d_plus.dtype)
+    difference = np.subtract(d_minus, d_plus, out=none, where=differ)
     half = difference / 2
     # Half of the smallest number there is would be no difference at all.
-    margin = np.where(half == 0, difference, half)
-    return np.where(d_plus == d_minus, np.zeros_like(margin), margin)[()]
+    return np.where(half == 0, difference, half)[()]
 
 
 def nearest_right_wrong(
@@ -273,8 +274,7 @@ def directional_margin(
     # Multiplied by a small rho rather than divided by it, nothing overflows.
     unit = min(rho, 1.0)
     length = math.hypot(norm * unit, b * (unit / rho))
-    with np.errstate(over="ignore"):
-        return (f * (unit / length if length else 1.0)).astype(dtype)
+    return saturated(f * (unit / length if length else 1.0), dtype)
 
 
 def geometric_margin(
@@ -308,8 +308,7 @@ def geometric_margin(
     f, norm, _, dtype = _functional_margin(X, coef, intercept, y)
     if norm == 0:
         return np.where(f == 0, f, np.copysign(np.inf, f)).astype(dtype)
-    with np.errstate(over="ignore"):
-        return (f / norm).astype(dtype)
+    return saturated(f / norm, dtype)
 
 
 def _functional_margin(
@@ -337,14 +336,12 @@ def _functional_margin(
         )
     check_same_length(X=X, y=labels)
     w, offset = w.astype(np.float64), float(b.reshape(()))
-    # A plane has no unit: lengths of any size become numbers of ordinary size.
-    size = float(np.abs(w).max()) or abs(offset)
-    unit = math.ldexp(1.0, min(max(math.frexp(size)[1], -1022), 1023))
-    w, offset = w / unit, offset / unit
-    with np.errstate(over="ignore", invalid="ignore"):
-        f = X @ w + offset
-    if np.isnan(f).any():
-        raise ValueError("X is so large that its margins are no numbers; scale it.")
+    # A plane has no unit: the largest weight becomes one.
+    size = float(np.abs(w).max()) or abs(offset) or 1.0
+    w, offset = w / size, offset / size
+    if math.isinf(offset):
+        raise ValueError("intercept is so large beside coef that no number is as far.")
+    f = X @ w + offset
     return f * labels.astype(np.float64), float(np.linalg.norm(w)), offset, X.dtype
 
 
@@ -359,11 +356,10 @@ def sample_margin(
     label elsewhere. In absolute value it is never below the hypothesis margin.
 
     Cost per sample, with a prototypes of its label and b of the others: a·b inner
-    products, as matrix products; then, in a Python loop, one non-negative
-    least-squares problem for each destination cell that the closed form does not
-    settle and the lower bound does not rule out. At worst these are b problems in a
-    unknowns, or a in b if the sample is misclassified. The hypothesis margin costs
-    a + b distances.
+    products, as matrix products. Then a Python loop solves one non-negative
+    least-squares problem for each destination cell that neither closed form nor lower
+    bound settles. At worst these are b problems in a unknowns, or a in b if the sample
+    is misclassified. The hypothesis margin costs a + b distances.
 
     Parameters
     ----------
@@ -403,23 +399,17 @@ def sample_margin(
             "prototype_labels holds one label only, so there is no boundary; "
             "prototypes of two labels at least are needed."
         )
-    # A power of two, so exact: no square overflows or vanishes.
-    largest = max(np.abs(P).max(), float(np.abs(samples).max()))
-    unit = np.ldexp(1.0, min(int(np.frexp(largest)[1]), 1022))
-    P = P / unit
     centre = P.mean(axis=0)
     span = np.linalg.qr((P - centre).T)[0] if len(P) < P.shape[1] else None
     P = _coordinates(P, centre, span)
     margin = np.empty(len(samples))
     # About four arrays of shape (samples, prototypes) live at once.
     for batch in batched_slices(len(samples), rows_in_budget(4 * 8 * len(P))):
-        rows = samples[batch].astype(np.float64) / unit
+        rows = samples[batch].astype(np.float64)
         Z = _coordinates(rows, centre, span)
         margin[batch] = _sample_margin(Z, P, labels, y_codes[batch])
-    # Beyond the dtype of X, its largest number: distances of prototypes are wide.
-    most = float(np.finfo(samples.dtype).max)
-    with np.errstate(over="ignore"):
-        return np.clip(margin * unit, -most, most).astype(samples.dtype)
+    # Distances of prototypes may be wide.
+    return saturated(margin, samples.dtype)
 
 
 def _coordinates(

@@ -105,7 +105,7 @@ def coverage_at_error(
     Returns
     -------
     coverage : float
-        Between 0 and 1. It is measured, and no promise for other samples; see
+        Between 0 and 1. It is measured, and no guarantee for other samples; see
         :func:`reject_threshold`.
 
     Examples

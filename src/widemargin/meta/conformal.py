@@ -19,7 +19,7 @@ Tibshirani, Predictive inference with the jackknife+, 2021 (folds).
 
 from dataclasses import KW_ONLY
 from math import ceil
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,6 +33,7 @@ from widemargin._core.checks import (
     check_number,
     check_option,
     check_random_state,
+    format_labels,
     refuse_pairs,
 )
 from widemargin._core.classifier import MarginClassifier, fit_method
@@ -51,6 +52,12 @@ from widemargin.margins.conformal import (
     rounding_of,
     samples_for_alpha,
     smallest_alpha,
+)
+from widemargin.meta.left_out_neighbors import (
+    LeftOutScores,
+    count_left_out,
+    has_closed_form,
+    left_out_scores,
 )
 from widemargin.meta.refusing import (
     Cut,
@@ -119,7 +126,8 @@ class ConformalClassifier(RefusingClassifier):
         Calibration samples: a fraction of every class is held out, an integer is the
         number of folds, "leave-one-out" has one sample in each. "auto" holds out about
         a quarter of every class, at most half. If that is too little for `alpha`, it
-        uses leave-one-out up to 100 samples, else ten folds. "prefit": the estimator is
+        uses leave-one-out up to 100 samples and for plain neighbours, else ten folds.
+        "prefit": the estimator is
         fitted already, and all samples calibrate.
     one_class : bool, default=False
         Accept samples of a single class. The estimator must model a class by itself:
@@ -136,7 +144,7 @@ class ConformalClassifier(RefusingClassifier):
     estimator_ : classifier
         The fitted classifier; with folds that of all samples.
     estimators_ : list of classifiers
-        The models whose scores are compared: ``[estimator_]``, or one per fold.
+        The models whose scores are compared: one per fold, or ``[estimator_]``.
     n_calibration_ : ndarray of shape (n_classes,)
         Number of calibration samples of each class.
     smallest_alpha_ : float
@@ -150,7 +158,7 @@ class ConformalClassifier(RefusingClassifier):
 
     See Also
     --------
-    widemargin.RejectingClassifier : Promises an error among the answers.
+    widemargin.RejectingClassifier : Guarantees an error among the answers.
     widemargin.margins.conformal_p_values : The p-value and why it is exact.
     widemargin.inspection.AcceptanceDisplay : Accepted and refused samples of a class.
 
@@ -162,20 +170,26 @@ class ConformalClassifier(RefusingClassifier):
     .. math:: P(p_c(x) \le \alpha \mid y = c) \le \alpha
        \quad\text{for every } \alpha \text{ and every class } c,
 
-    over the draw of both. Ties raise p. So the set of :meth:`predict_set` misses the
-    right class with probability alpha at most, class by class, however rare a class is,
-    and `predict` gives a wrong answer to a sample of class c with that probability at
-    most. It does not say how many answers are wrong: for that see
+    over the draw of both. Ties raise p. So in every class, a rare one too, the set of
+    :meth:`predict_set` misses the right class with probability alpha at most. `predict`
+    gives a wrong answer to a sample of class c with that probability at most. It does
+    not say how many answers are wrong: for that see
     :class:`~widemargin.RejectingClassifier`.
 
     With folds every sample is used for learning and for calibration, and less is
-    proved: :meth:`guaranteed_level` says what. For any learner it is
-    :math:`2 (\alpha (n_c + 1) + K_c - 1) / (n_c + K_c)` with n_c samples of the class
-    in :math:`K_c` folds; left out one by one :math:`2 \alpha`, of a learner that does
-    not mind the order of its samples. Usually it is near alpha. Every fold has a model
-    that is asked, so answers take that many times as long.
+    proved: :meth:`guaranteed_level` says what. For any learner it is :math:`2 (\alpha
+    (n_c + 1) + K_c - 1) / (n_c + K_c)` with n_c samples of the class in :math:`K_c`
+    folds. With leave-one-out it is :math:`2 \alpha`, if the learner ignores the order
+    of its samples. Usually it is near alpha. Every fold has a model that is asked, so
+    answers take that many times as long.
 
-    Nothing can be refused at a level below 1 / (n_c + 1). Nothing is promised of
+    Plain neighbours need no models of folds. What they say without each sample follows
+    from one search for all distances. Plain are
+    :class:`sklearn.neighbors.KNeighborsClassifier`, and
+    :class:`~widemargin.TangentKNeighborsClassifier` without tangents or with given
+    `sides`.
+
+    Nothing can be refused at a level below 1 / (n_c + 1). Nothing is guaranteed of
     strangers: they are refused as often as they are far.
 
     `sample_weight` goes to the `fit` of the estimator. Calibration counts every sample
@@ -218,6 +232,8 @@ class ConformalClassifier(RefusingClassifier):
     one_class: bool = False
     reject_label: Any = None
     random_state: Any = None
+    # What stands for the models without each sample, where there is a closed form.
+    _left_out = cast("LeftOutScores | None", None)
 
     @fit_method
     def fit(
@@ -306,6 +322,11 @@ class ConformalClassifier(RefusingClassifier):
 
     def _set_known(self, labels: NDArray) -> None:
         self.classes_ = labels
+        if len(labels) == 1 and not self.one_class:
+            raise ValueError(
+                f"y holds one class, {format_labels(labels)}; give samples of another "
+                "one, or set one_class=True to tell that class from all else."
+            )
         check_classes(self, labels, least=1 if self.one_class else 2)
         self.reject_label_ = choose_reject_label(self.reject_label, labels)
 
@@ -319,6 +340,12 @@ class ConformalClassifier(RefusingClassifier):
         labels, codes = np.unique(y[rows], return_inverse=True)
         self._set_known(labels)
         held = self._parts_to_hold_out(codes)
+        if len(held) == len(rows) and self._is_closed():
+            with FitTasks(self, 2, X=X, y=y) as tasks:
+                self.estimator_ = self._fit_part(X, y, rows, params, tasks)
+                with tasks.parts("calibration"):
+                    self._leave_out(_safe_indexing(X, rows), codes)
+            return
         folds = len(held) > 1
         models = []
         with FitTasks(self, len(held) + folds + 1, X=X, y=y) as tasks:
@@ -340,10 +367,10 @@ class ConformalClassifier(RefusingClassifier):
     def _parts_to_hold_out(self, codes: NDArray) -> list[NDArray]:
         """Return which samples calibrate each model: one part, or folds."""
         sizes = np.bincount(codes)
-        alone = self.classes_[sizes < 2].tolist()
-        if alone:
+        single = self.classes_[sizes < 2].tolist()
+        if single:
             raise ValueError(
-                f"y holds one sample of {', '.join(map(repr, alone))}; a class needs "
+                f"y holds one sample of {', '.join(map(repr, single))}; a class needs "
                 "at least two, to learn from one and to calibrate with the other, and "
                 f"{samples_for_alpha(self.alpha) + 1} for alpha={self.alpha}."
             )
@@ -356,7 +383,8 @@ class ConformalClassifier(RefusingClassifier):
         elif cv == "auto":
             counts = np.array([held_of(size, self.alpha) for size in sizes.tolist()])
             if (counts < needed).any():
-                n_folds = len(codes) if len(codes) <= LEFT_OUT_ALONE else FOLDS
+                alone = len(codes) <= LEFT_OUT_ALONE or self._is_closed()
+                n_folds = len(codes) if alone else FOLDS
         else:
             counts = np.clip(np.round(float(cv) * sizes).astype(int), 1, sizes - 1)
         if n_folds:
@@ -385,9 +413,24 @@ class ConformalClassifier(RefusingClassifier):
             f"{what} of every class."
         )
 
+    def _is_closed(self) -> bool:
+        """Whether one model tells what those without each sample would say."""
+        return isinstance(self._nonconformity, str) and has_closed_form(self.estimator)
+
+    def _leave_out(self, X: Any, codes: NDArray) -> None:
+        """Keep the scores of all samples, each by the others."""
+        n_classes = len(self.classes_)
+        self._left_out = left_out_scores(
+            self.estimator_, X, codes, n_classes, self._nonconformity
+        )
+        self.estimators_ = [self.estimator_]
+        self._calibrations: list[list[Calibration]] = []
+        self.n_calibration_ = self._n_folds = np.bincount(codes, minlength=n_classes)
+        self.smallest_alpha_ = float(smallest_alpha(int(self.n_calibration_.min())))
+
     def _keep(self, parts: list[tuple[Any, NDArray]], X: Any, codes: NDArray) -> None:
         """Keep the scores of the samples of each part under the model without it."""
-        n_classes = len(self.classes_)
+        n_classes, self._left_out = len(self.classes_), None
         self.estimators_, self._calibrations = [], []
         self.n_calibration_, self._n_folds = np.zeros((2, n_classes), int)
         for model, rows in parts:
@@ -432,14 +475,26 @@ class ConformalClassifier(RefusingClassifier):
             alpha``; with folds see :meth:`guaranteed_level`.
         """
         self._check_predict(X)
-        counts = np.zeros((_num_samples(X), len(self.classes_)))
+        p = self._count_as_strange(X)
+        p += 1
+        p /= 1 + self.n_calibration_
+        return p
+
+    def _count_as_strange(self, X: Any) -> NDArray:
+        """(n_samples, n_classes): calibration samples that are as strange, or more."""
+        n_classes = len(self.classes_)
+        if self._left_out is not None:
+            return count_left_out(
+                self.estimator_, X, self._left_out, n_classes, self._nonconformity
+            )
+        counts = np.zeros((_num_samples(X), n_classes), order="F")
         for model, calibrations in zip(
             self.estimators_, self._calibrations, strict=True
         ):
             scores = self._scores(model, X)
             for c, known, width in calibrations:
                 counts[:, c] += count_as_strange(known, scores[:, c], width)
-        return (1 + counts) / (1 + self.n_calibration_)
+        return counts
 
     def predict_set(self, X: Any, alpha: float | None = None) -> NDArray:
         """Return which classes samples may belong to: none, one or several.
@@ -489,7 +544,7 @@ class ConformalClassifier(RefusingClassifier):
         """
         check_is_fitted(self)
         alpha = self._check_level(alpha)
-        if len(self.estimators_) == 1:
+        if (self._n_folds == 1).all():
             return np.full(len(self.classes_), alpha)
         sizes = zip(self.n_calibration_.tolist(), self._n_folds.tolist(), strict=True)
         return np.array([cross_conformal_level(alpha, n, k) for n, k in sizes])
@@ -511,9 +566,9 @@ class ConformalClassifier(RefusingClassifier):
         """
         check_is_fitted(self)
         alpha = self._check_level(alpha)
-        if len(self.estimators_) > 1:
+        if (self._n_folds > 1).any():
             raise ValueError(
-                f"acceptance_limits: cv={self.cv!r} compares {len(self.estimators_)} "
+                f"acceptance_limits: cv={self.cv!r} compares {self._n_folds.max()} "
                 "models, whose scores have no limit in common; ask p_values, or let cv "
                 "be a fraction."
             )
@@ -587,8 +642,7 @@ class ConformalClassifier(RefusingClassifier):
         Returns
         -------
         ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
-            Scores in the order of ``classes_``; of one class its p-value less `alpha`,
-            of shape (n_samples,).
+            Scores in the order of ``classes_``. For one class its p-value less `alpha`.
         """
         self._check_predict(X)
         if len(self.classes_) == 1:

@@ -72,7 +72,7 @@ def alpha_for(max_error: float, n_samples: int, n_folds: int) -> float:
 
 
 def least_error(n_samples: int, n_folds: int) -> float:
-    """Return the smallest error that so many samples in so many folds can promise.
+    """Return the smallest error that so many samples in so many folds can guarantee.
 
     >>> least_error(199, 199), least_error(198, 2)
     (0.01, 0.02)

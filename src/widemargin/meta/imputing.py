@@ -20,6 +20,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
@@ -114,9 +115,8 @@ class MixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         samples = self._checked(X, reset=True)
         check_missing(samples, features=True)
         codes = np.zeros(len(samples), np.intp)
-        if y is not None and type_of_target(y) in ("binary", "multiclass"):
-            labels = class_labels(np.asarray(y), len(samples))
-            codes = np.unique(labels, return_inverse=True)[1]
+        if y is not None:
+            codes = self._codes_of(np.asarray(y), len(samples))
         if sample_weight is not None:
             sample_weight = np.asarray(sample_weight)
         weights = check_weights(sample_weight, samples)
@@ -125,6 +125,16 @@ class MixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         with one_blas_thread():
             self.mixture_ = learned_factors(samples[rows], codes[rows], weights[rows])
         return self
+
+    def _codes_of(self, y: NDArray, n_samples: int) -> NDArray:
+        """Numbers of the classes; 0 of all where `y` holds no labels."""
+        if y.ndim == 0:
+            raise ValueError(f"y must hold one label per sample; got {y!r:.200}.")
+        if y.dtype.kind == "f":
+            assert_all_finite(y, input_name="y")
+        if type_of_target(y, "y") not in ("binary", "multiclass"):
+            return np.zeros(n_samples, np.intp)
+        return np.unique(class_labels(y, n_samples), return_inverse=True)[1]
 
     def transform(self, X: ArrayLike) -> NDArray:
         """Return the samples with their missing values filled in.

@@ -1,4 +1,4 @@
-r"""A watch over a promise: it tells when a deployed classifier breaks its error.
+r"""A watch over a guarantee: it tells when a deployed classifier breaks its error.
 
 Labels that come later say whether answers were wrong. The watch bets against "an answer
 is wrong with probability max_error at most", and raises an alarm when the money is 1 /
@@ -14,6 +14,7 @@ test martingales for change-point detection, 2021.
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY
+from itertools import islice
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -66,7 +67,7 @@ class Curve:
 
 @parameters
 class PromiseMonitor(BaseEstimator):
-    r"""Watch over a deployed classifier, and say when its promise no longer holds.
+    r"""Watch over a deployed classifier, and say when its guarantee no longer holds.
 
     `watch` answers samples and remembers the answers under numbers; `label` takes
     labels under these numbers when they come. Look as often as you like: the
@@ -78,8 +79,8 @@ class PromiseMonitor(BaseEstimator):
         A :class:`~widemargin.RejectingClassifier`, whose answers are watched and whose
         refusals are not; or any other.
     max_error : float, default=None
-        Error among the answers that is promised, in (0, 1). None is the `max_error` of
-        the estimator.
+        Error among the answers that is guaranteed, in (0, 1). None is the `max_error`
+        of the estimator.
     delta : float, default=0.05
         Probability with which each alarm may ever be false, and the bounds wrong.
     outlier_score : callable, default=None
@@ -123,8 +124,8 @@ class PromiseMonitor(BaseEstimator):
     \text{delta}`. While samples are exchangeable with those before them and with the
     reference, :math:`P(\text{the shift alarm is ever raised}) \le \text{delta}`. An
     error alarm after a shift alarm is no second proof of the same. The threshold of a
-    :class:`~widemargin.RejectingClassifier` breaks its promise with probability `delta`
-    by itself; both add up.
+    :class:`~widemargin.RejectingClassifier` breaks its guarantee with probability
+    `delta` by itself; both add up.
 
     Labels may come late and of some answers only. Which ones must not depend on whether
     the answers are right: of labels for complaints alone nothing follows. Labels of
@@ -169,9 +170,8 @@ class PromiseMonitor(BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), default=None
-            Samples that the estimator was not fitted to, to compare with; None compares
-            the stream with itself, in which a shift from the first sample on is not
-            seen.
+            Samples to compare with, that the estimator was not fitted to. None compares
+            the stream with itself: a shift from the first sample on is not seen.
         y : Ignored
             Not used.
 
@@ -192,18 +192,18 @@ class PromiseMonitor(BaseEstimator):
                 "outlier_score must be None or a function of (estimator, X) that "
                 f"returns one number per sample; got {self.outlier_score!r}."
             )
-        promised = self.max_error
-        if promised is None:
-            promised = getattr(self.estimator, "max_error", None)
-        if promised is None:
+        guaranteed = self.max_error
+        if guaranteed is None:
+            guaranteed = getattr(self.estimator, "max_error", None)
+        if guaranteed is None:
             raise ValueError(
-                f"max_error must be given: {type(self.estimator).__name__} promises "
+                f"max_error must be given: {type(self.estimator).__name__} guarantees "
                 "none."
             )
         ranks = Ranks(self.random_state)
         if X is not None:
             ranks.know(self._scores(X))
-        self.max_error_ = float(promised)
+        self.max_error_ = float(guaranteed)
         self.n_watched_ = self.n_labelled_ = self.n_wrong_ = 0
         self.error_alarm_: int | None = None
         self.shift_alarm_: int | None = None
@@ -269,9 +269,8 @@ class PromiseMonitor(BaseEstimator):
             None if no else a for a, no in zip(answers.tolist(), refused, strict=True)
         ]
         self._waiting |= zip(range(first, first + n), kept, strict=True)
-        for number in list(self._waiting)[
-            : max(0, len(self._waiting) - self.max_waiting)
-        ]:
+        too_many = max(0, len(self._waiting) - self.max_waiting)
+        for number in list(islice(self._waiting, too_many)):
             del self._waiting[number]
         self.n_watched_ += n
         return Watched(np.arange(first, first + n), answers)

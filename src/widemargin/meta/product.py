@@ -119,8 +119,7 @@ class ProductClassifier(HandingClassifier, _BaseComposition):
     members count alike.
 
     Parameters of the members' `fit` other than `sample_weight` go by scikit-learn's
-    metadata routing; `groups` then reaches the members that request it as well as the
-    splitter.
+    metadata routing. `groups` reaches the splitter, and the members that request it.
 
     References
     ----------

@@ -188,9 +188,11 @@ def mixed_dtype(answers: NDArray, label: Any) -> DTypeLike:
         return np.result_type(answers.dtype, np.asarray(label).dtype)
     if kinds[0] in "biuf" and kinds[1] in "biuf":
         short = np.result_type(answers.dtype, np.min_scalar_type(label))
-        with np.errstate(over="ignore"):
-            same = short.type(label).item() == label
-        return short if same else np.result_type(short, np.asarray(label).dtype)
+        return (
+            short
+            if short.type(label).item() == label
+            else np.result_type(short, np.asarray(label).dtype)
+        )
     return np.dtype(object)
 
 

@@ -14,7 +14,7 @@ hand; :func:`widemargin.margins.reject_threshold` has the proof. X is
 
 Confidence compares classes: a sample far from all of them, noise or a letter among
 digits, may well be nearer to one. A second threshold σ, on the distance s(x) to the
-nearest reference, refuses it, and the promise is that of both,
+nearest reference, refuses it, and the guarantee is that of both,
 
 .. math:: P(\text{wrong} \mid c \ge \tau,\ s < \sigma) \le \varepsilon.
 
@@ -22,12 +22,12 @@ nearest reference, refuses it, and the promise is that of both,
 Given σ, and how many are nearer than that, these are independent draws from the
 distribution of samples nearer than σ; on them τ is tested down its fixed sequence. The
 pairs (τ, σ) so tested are a path of which only τ is left to choose, and the probability
-of a broken promise, at most δ given any σ, is at most δ in all.
+of a broken guarantee, at most δ given any σ, is at most δ in all.
 
-One promise may be made for each predicted class, each true class or each group of
+One guarantee may be made for each predicted class, each true class or each group of
 samples, all of them at once; :mod:`widemargin.margins.group_rejection` has the proof.
 Few samples may all learn and all judge, each left out once;
-:mod:`widemargin.meta.cross_rejection` says what that promises.
+:mod:`widemargin.meta.cross_rejection` says what that guarantees.
 
 References: C. Chow, On optimum recognition error and reject tradeoff, 1970; A.
 Angelopoulos, S. Bates, E. Candès, M. Jordan, L. Lei, Learn then test, 2021; V. Vovk, A.
@@ -45,6 +45,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import MetadataRouter
 from sklearn.utils.validation import _num_samples
 
+from widemargin._compute.rounding import below
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
     as_floats,
@@ -58,6 +59,7 @@ from widemargin._core.confidence import (
     answers_of,
     confidence_of,
     distance_of,
+    nested,
 )
 from widemargin._core.decisions import as_labels, class_codes
 from widemargin._core.duplicates import repeated_rows
@@ -173,8 +175,8 @@ class RejectingClassifier(RefusingClassifier):
 
     See Also
     --------
-    widemargin.margins.reject_threshold : The rule and why its promise holds.
-    widemargin.margins.smallest_max_error : What so many samples can promise.
+    widemargin.margins.reject_threshold : The rule and why its guarantee holds.
+    widemargin.margins.smallest_max_error : What so many samples can guarantee.
     widemargin.inspection.ErrorRejectDisplay : Error against fraction rejected.
     widemargin.ProductClassifier : Several classifiers made one.
 
@@ -194,15 +196,15 @@ class RejectingClassifier(RefusingClassifier):
     about a single sample, a single class, or samples from elsewhere.
 
     With `outlier_fraction` the answered are those with :math:`c(x) \ge \tau` that are
-    also nearer than σ, the ``outlier_threshold_``, and the promise is that of exactly
+    also nearer than σ, the ``outlier_threshold_``, and the guarantee is that of exactly
     these. σ is the k-th largest of n held-out distances, :math:`k = \lfloor
-    \text{outlier\_fraction}\,(n + 1) \rfloor` and at least 1: a new sample of the same
-    distribution is refused by it with probability k / (n + 1) where distances are never
-    equal. What comes from elsewhere is refused as often as it is far: nothing is
-    promised of it.
+    \text{outlier\_fraction}\,(n + 1) \rfloor` and at least 1. If distances are never
+    equal, σ refuses a new sample of the same distribution with probability k / (n + 1).
+    What comes from elsewhere is refused as often as it is far: nothing is guaranteed of
+    it.
 
-    With `per` the inner event is that the promise is broken for any of them: with g(x,
-    y) the predicted class, the true class or the group,
+    With `per` the guarantee holds for all classes or groups at once. With g(x, y) the
+    predicted class, the true class or the group,
 
     .. math:: P\big(\, \exists g: P(f(x) \ne y \mid c(x) \ge \tau_g,\ g(x, y) = g) >
        \text{max\_error} \,\big) \le \text{delta}.
@@ -210,32 +212,32 @@ class RejectingClassifier(RefusingClassifier):
     "predicted" divides delta among the classes. One that is predicted for too few
     held-out samples is never answered: a warning names it, and how many would do.
     "true" and "group" do not divide delta, hold samples of every class or group out,
-    and refuse a class or group that has too few. Nothing is promised for classes and
+    and refuse a class or group that has too few. Nothing is guaranteed for classes and
     groups that were not given.
 
-    With folds less is promised: of a new sample,
+    With folds less is guaranteed: of a new sample,
 
     .. math:: P(\text{it is answered, and wrongly}) \le \text{max\_error},
 
     over the draw of the training samples and of the new one. It is a mean over training
-    sets and not a promise about the model at hand, and a share of all samples and not
-    of the answered. The samples need only be exchangeable. With K folds it holds for
-    any learner, with one sample in each for learners that do not mind the order of
-    their samples, which are shuffled. A sample is answered where all models agree, but
-    for few, and few left-out mistakes were as sure.
+    sets, not a guarantee for the model at hand. It is a share of all samples, not of
+    the answered. The samples need only be exchangeable. With K folds it holds for any
+    learner. With leave-one-out it holds for learners that ignore the order of their
+    samples; these are shuffled. A sample is answered where all models agree, but for
+    few, and few left-out mistakes were as sure.
 
     What it needs: the held-out samples are a random draw that the classifier has not
     seen. Therefore they are not stratified, and the classifier is not fitted again on
-    all samples: the promise is that of the model that was tested, and folds would give
-    several models, each tested on a fraction. A class of which all samples are held
-    out is not learned; its samples count as the mistakes they are. `max_error` is
-    chosen beforehand; trying several on the same samples until one passes is not. Rows
-    that belong together (one patient, one recording, copies of one row, which are told)
+    all samples. The guarantee is that of the model that was tested. Folds would give
+    several models, each tested on a fraction. A class of which all samples are held out
+    is not learned; its samples count as the mistakes they are. `max_error` is chosen
+    beforehand; trying several on the same samples until one passes is not. Rows that
+    belong together (one patient, one recording, copies of one row, which are told)
     break the independence: split them yourself and use ``cv="prefit"``.
 
-    Nothing can be promised on fewer than ``log(delta) / log(1 - max_error)`` held-out
-    samples, about 3 / max_error: then everything is refused, with a warning that names
-    the smallest `max_error` these samples allow.
+    A guarantee needs at least ``log(delta) / log(1 - max_error)`` held-out samples,
+    about 3 / max_error. With fewer everything is refused, and a warning names the
+    smallest `max_error` these samples allow.
 
     `sample_weight` and other metadata go to the `fit` of the estimator. The threshold
     counts every held-out sample once; samples of weight zero take no part at all.
@@ -299,7 +301,7 @@ class RejectingClassifier(RefusingClassifier):
         sample_weight : array-like of shape (n_samples,), optional
             Weights for the `fit` of the estimator; zero leaves a sample out.
         groups : array-like of shape (n_samples,), optional
-            Groups that a promise is made for each of, with ``per="group"``.
+            Groups that a guarantee is made for each of, with ``per="group"``.
         **params : dict
             Further metadata for the `fit` of the estimator.
 
@@ -310,7 +312,7 @@ class RejectingClassifier(RefusingClassifier):
         """
         self._check_parameters()
         X, y = self._check_rows(X, y)
-        promised = self._promised_for(y, groups)
+        guaranteed = self._guaranteed_for(y, groups)
         if sample_weight is not None:
             params["sample_weight"] = sample_weight
         self._confidence_func = self.confidence_func
@@ -320,10 +322,10 @@ class RejectingClassifier(RefusingClassifier):
             if n_folds:
                 self._fit_folds(X, y, n_folds, params, tasks)
                 return self
-            held_out = self._fit_estimator(X, y, promised, params, tasks)
+            held_out = self._fit_estimator(X, y, guaranteed, params, tasks)
             self._take_from_estimator()
             with tasks.parts("threshold"):
-                some = None if promised is None else promised[held_out]
+                some = None if guaranteed is None else guaranteed[held_out]
                 self._choose_threshold(_safe_indexing(X, held_out), y[held_out], some)
         return self
 
@@ -332,7 +334,7 @@ class RejectingClassifier(RefusingClassifier):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
         self.reject_label_ = choose_reject_label(self.reject_label, self.classes_)
-        # What only some promises have.
+        # What only some guarantees have.
         self.estimators_: list[Any] = []
         self._folds: list[Fold] = []
         self.class_thresholds_: NDArray | None = None
@@ -349,9 +351,9 @@ class RejectingClassifier(RefusingClassifier):
         wrong = [f"{k}={v!r}" for k, v in given.items() if v is not None]
         if wrong:
             raise ValueError(
-                f"cv={self.cv!r} promises max_error on average, P(answered and wrong), "
-                f"and nothing else; got {', '.join(wrong)}: set it to None, or let cv "
-                "be a fraction."
+                f"cv={self.cv!r} guarantees max_error on average, P(answered and "
+                f"wrong), and nothing else; got {', '.join(wrong)}: set it to None, "
+                "or let cv be a fraction."
             )
         return int(self.cv) if whole else len(y)
 
@@ -370,7 +372,7 @@ class RejectingClassifier(RefusingClassifier):
         if self.max_error < least * (1 - 1e-9):
             instead = "" if n_folds == n else ", fewer folds, cv='leave-one-out'"
             raise ValueError(
-                f"max_error={self.max_error} cannot be promised by cv={self.cv!r} on "
+                f"max_error={self.max_error} cannot be guaranteed by cv={self.cv!r} on "
                 f"{n} samples, {round_up(least)} can; give more samples, a larger "
                 f"max_error{instead}."
             )
@@ -410,7 +412,7 @@ class RejectingClassifier(RefusingClassifier):
         self.coverage_ = float(answered.mean())
         self.error_ = float(wrong[answered].mean()) if answered.any() else float("nan")
 
-    def _promised_for(self, y: NDArray, groups: ArrayLike | None) -> NDArray | None:
+    def _guaranteed_for(self, y: NDArray, groups: ArrayLike | None) -> NDArray | None:
         """Return the group of every sample, known before the fit, or None."""
         if (groups is not None) != (self.per == "group"):
             raise ValueError(
@@ -428,6 +430,11 @@ class RejectingClassifier(RefusingClassifier):
                 f"max_error={self.max_error!r}, coverage={self.coverage!r}."
             )
         check_declared(self)
+        if any(isinstance(one, RefusingClassifier) for one in nested(self.estimator)):
+            raise ValueError(
+                "estimator must answer every sample; got one that refuses itself, "
+                f"{self.estimator!r:.200}. Give the classifier inside it."
+            )
         for name in ("confidence_func", "outlier_score"):
             function = getattr(self, name)
             if function is not None and not callable(function):
@@ -437,7 +444,7 @@ class RejectingClassifier(RefusingClassifier):
                 )
         if self.outlier_fraction is not None and self.coverage is not None:
             raise ValueError(
-                "outlier_fraction goes with max_error; coverage promises to answer a "
+                "outlier_fraction goes with max_error; coverage guarantees to answer a "
                 "fraction of all samples, outliers included."
             )
         if self.outlier_score is not None and self.outlier_fraction is None:
@@ -447,7 +454,7 @@ class RejectingClassifier(RefusingClassifier):
             )
 
     def _fit_estimator(
-        self, X: Any, y: NDArray, promised: NDArray | None, params: dict, tasks: Any
+        self, X: Any, y: NDArray, guaranteed: NDArray | None, params: dict, tasks: Any
     ) -> NDArray:
         """Set `estimator_`; return the rows that it has not seen."""
         if isinstance(self.cv, str) and self.cv == "prefit":
@@ -465,7 +472,7 @@ class RejectingClassifier(RefusingClassifier):
                 f"Found {len(rows)} sample(s), n_samples={len(rows)}, with a positive "
                 "weight; at least two are needed, one of them to hold out."
             )
-        some = None if promised is None else promised[rows]
+        some = None if guaranteed is None else guaranteed[rows]
         held = self._rows_to_hold_out(y[rows], some)
         train, held_out = rows[~held], rows[held]
         copies = words_on_copies(_safe_indexing(X, rows), y[rows], held, self.max_error)
@@ -486,16 +493,16 @@ class RejectingClassifier(RefusingClassifier):
                 "more samples, a smaller cv, or a fitted estimator with cv='prefit'."
             )
 
-    def _rows_to_hold_out(self, y: NDArray, promised: NDArray | None) -> NDArray:
+    def _rows_to_hold_out(self, y: NDArray, guaranteed: NDArray | None) -> NDArray:
         cv: Any = self.cv
         rule = self.max_error, self.delta, cv
         if self.per is None:
             return rows_to_hold_out(
                 len(y), self.max_error, self.delta, cv, self.random_state
             )
-        of = y if promised is None else promised
+        of = y if guaranteed is None else guaranteed
         _, codes, sizes = np.unique(of, return_inverse=True, return_counts=True)
-        if promised is None:
+        if guaranteed is None:
             # What the rarest class needs, if it is answered as often as given.
             part = None if self.delta is None else self.delta / len(sizes)
             rule = self.max_error, part, cv
@@ -508,10 +515,10 @@ class RejectingClassifier(RefusingClassifier):
         counts = np.minimum(counts, sizes - 1)
         return hold_out_counts(codes, counts, check_random_state(self.random_state))
 
-    def _choose_threshold(self, X: Any, y: NDArray, promised: NDArray | None) -> None:
+    def _choose_threshold(self, X: Any, y: NDArray, guaranteed: NDArray | None) -> None:
         answers, confidence = self._sure_answers(X)
         wrong = differs(y, answers)
-        promise: dict[str, Any] = {
+        guarantee: dict[str, Any] = {
             "max_error": self.max_error,
             "coverage": self.coverage,
         }
@@ -531,28 +538,33 @@ class RejectingClassifier(RefusingClassifier):
         wrong_near, sure = wrong[near], confidence[near]
         samples = np.zeros(len(sure)), wrong_near, sure
         if self.per == "predicted":
-            self._choose_for_classes(samples, answers[near], promise)
-        elif promised is not None:
-            self._check_enough(promised[near])
+            self._choose_for_classes(samples, answers[near], guarantee)
+        elif guaranteed is not None:
+            self._check_enough(guaranteed[near])
             self.threshold_ = common_threshold(
-                *samples, promised[near], delta=self.delta, **promise
+                *samples, guaranteed[near], delta=self.delta, **guarantee
             )
         else:
             self.threshold_ = rejection.reject_threshold(
-                *samples, delta=self.delta, **promise
+                *samples, delta=self.delta, **guarantee
             )
         answered = self._is_sure(confidence, answers) & near
         self.coverage_ = float(answered.mean())
         self.error_ = float(wrong[answered].mean()) if answered.any() else float("nan")
         if self.threshold_ == np.inf and self.per is None:
             assert self.max_error is not None
-            warn_caller(nothing_promised(wrong_near, sure, self.max_error, self.delta))
+            warn_caller(
+                nothing_guaranteed(wrong_near, sure, self.max_error, self.delta)
+            )
 
     def _choose_for_classes(
-        self, samples: tuple[NDArray, NDArray, NDArray], answers: NDArray, promise: dict
+        self,
+        samples: tuple[NDArray, NDArray, NDArray],
+        answers: NDArray,
+        guarantee: dict,
     ) -> None:
         """Set a threshold for the answers of every class; name those without one."""
-        found = reject_thresholds(*samples, answers, delta=self.delta, **promise)
+        found = reject_thresholds(*samples, answers, delta=self.delta, **guarantee)
         places = np.searchsorted(self.classes_, found.groups)
         sizes = np.zeros(len(self.classes_), int)
         sizes[places] = np.unique(answers, return_counts=True)[1]
@@ -578,16 +590,16 @@ class RejectingClassifier(RefusingClassifier):
                 "a larger max_error, or a larger delta."
             )
 
-    def _check_enough(self, promised: NDArray) -> None:
+    def _check_enough(self, guaranteed: NDArray) -> None:
         """Refuse classes or groups that have too few samples, by name."""
         if self.max_error is None or self.delta is None:
             return
         needed = rejection.samples_needed(self.max_error, self.delta)
-        labels, sizes = np.unique(promised, return_counts=True)
+        labels, sizes = np.unique(guaranteed, return_counts=True)
         few = sizes < needed
         if few.any():
             raise ValueError(
-                f"per={self.per!r} cannot promise max_error={self.max_error} for "
+                f"per={self.per!r} cannot guarantee max_error={self.max_error} for "
                 f"{listed_classes(labels[few], sizes[few])}: the number of held-out "
                 f"samples is in brackets, and {needed} of each would do. Give more, a "
                 "larger max_error or delta, or per='predicted', which refuses rare "
@@ -766,15 +778,15 @@ def listed_classes(labels: NDArray, sizes: NDArray) -> str:
 
 
 def words_on_copies(X: Any, y: NDArray, held: NDArray, max_error: float | None) -> str:
-    """Say it where so many samples are not alone that copies may break a promise."""
+    """Say it where so many samples are not alone that copies may break a guarantee."""
     copies = repeated_rows(X, y)[held]
     if copies.mean() <= (max_error or 0.1) / 2:
         return ""
     return (
         f"{copies.sum()} of {len(copies)} samples held out equal others that were "
         "given, label and all. Where rows were repeated (up-sampled, drawn with "
-        "replacement) the promise does not hold: give each once, with a sample_weight. "
-        "Where such samples are only frequent, it does."
+        "replacement) the guarantee does not hold: give each once, with a "
+        "sample_weight. Where such samples are only frequent, it does."
     )
 
 
@@ -788,10 +800,10 @@ def farthest(scores: NDArray, outlier_fraction: float) -> float:
     largest = np.sort(scores)[::-1][min(k, len(scores)) - 1]
     # Half of what is one score for rounding, as confidences have it.
     width = rejection.tie_width(scores)
-    return float(min(largest - width / 2, np.nextafter(largest, -np.inf)))
+    return float(min(largest - width / 2, below(largest)))
 
 
-def nothing_promised(
+def nothing_guaranteed(
     wrong: NDArray, confidence: NDArray, max_error: float, delta: float | None
 ) -> str:
     """Say that no threshold keeps `max_error`, and what these samples allow."""
@@ -807,9 +819,9 @@ def nothing_promised(
     if needed > n:
         said += f" Even without a mistake {needed} held-out samples are needed."
     shown = rejection.smallest_shown(wrong, confidence, delta)
-    said += f" {n} faultless ones promise max_error={round_up(least)}"
+    said += f" {n} faultless ones guarantee max_error={round_up(least)}"
     if shown is None:
-        said += "; with the mistakes made on these, nothing can be promised"
+        said += "; with the mistakes made on these, nothing can be guaranteed"
     elif round_up(shown) > round_up(least):
         said += f"; with the mistakes made on these, it would be {round_up(shown)}"
     return f"{said}. Give more samples, a larger max_error or delta, or a surer model."

@@ -31,6 +31,7 @@ from sklearn.utils.metadata_routing import (
 )
 
 from widemargin._compute.progress import announced, observed_by
+from widemargin._compute.rounding import below
 from widemargin._core.arrays import available_if
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
@@ -46,7 +47,7 @@ from widemargin._core.confidence import (
     margin_unit_of,
     margins_of,
 )
-from widemargin._core.duplicates import groups_by_value, groups_of_copies
+from widemargin._core.duplicates import groups_by_value
 from widemargin._core.left_out import ENOUGH, FOLDS
 from widemargin._core.params import (
     Counted,
@@ -223,9 +224,11 @@ class MarginReweightingClassifier(WrappingClassifier, SoftClassifier):
         held = np.zeros(len(labels), dtype=bool)
         if self.validation_fraction is not None:
             codes = np.unique(labels, return_inverse=True)[1]
-            copies = groups_of_copies(X, labels)
+            # By values, so that a sample of weight 2 and one given twice are held out
+            # alike, wherever they stand.
+            groups = groups_by_value(X, labels)
             held = hold_out_of_classes(
-                codes, self.validation_fraction, rng, given > 0, copies, needed=False
+                codes, self.validation_fraction, rng, given > 0, groups, needed=False
             )
         rows = np.flatnonzero(~held & (given > 0))
         valid = np.flatnonzero(held)
@@ -317,7 +320,7 @@ class MarginReweightingClassifier(WrappingClassifier, SoftClassifier):
         if reached <= 0:
             reached = _fifth(mu[right], given[right]) if right.any() else 0.0
         # Where margins are certain, none is too small.
-        return min(float(reached), float(np.nextafter(1.0, 0.0)))
+        return min(float(reached), float(below(1.0)))
 
     def _record(self, mu: NDArray, given: NDArray, scaled: NDArray) -> None:
         row = {
@@ -430,11 +433,11 @@ class MarginReweightingClassifier(WrappingClassifier, SoftClassifier):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Softmax over the classes of ``-cost / temperature_``, where costs are those
-            of the classifier inside, or minus the logarithms of its probabilities. The
-            temperature is fitted when probabilities are first asked for: to the
-            validation samples if these are 500 or more, else to about 500 training
-            samples, each left out of a learner that is fitted again.
+            Softmax over the classes of ``-cost / temperature_``. Costs are those of the
+            classifier inside, or minus the logarithms of its probabilities. The first
+            call fits the temperature: to the validation samples if these are 500 or
+            more, else to about 500 training samples. Each of these is left out of a
+            learner that is fitted again.
         """
         return self._probabilities(self._check_predict(X))
 
@@ -470,12 +473,11 @@ def squeezed(m: NDArray, scale: float) -> NDArray:
     >>> squeezed(np.array([-3.0, 0.0, 1.0, 1e308]), 1.0)
     array([-0.75,  0.  ,  0.5 ,  1.  ])
     """
-    size = np.abs(m)
+    size = np.abs(m.astype(np.float64))
     large = size > scale
-    with np.errstate(over="ignore", under="ignore"):
-        near = m / (np.where(large, 0, size) + scale)
-        far = np.sign(m) / (1 + scale / np.where(large, size, scale))
-    return np.where(large, far, near).astype(m.dtype)
+    share = np.where(large, 0, size) / scale
+    far = 1 / (1 + scale / np.where(large, size, scale))
+    return (np.sign(m) * np.where(large, far, share / (1 + share))).astype(m.dtype)
 
 
 def next_learner(last: Any, estimator: Any, update: str, random_state: Any) -> Any:

@@ -172,7 +172,14 @@ def check_classifier(name: str, estimator: Any) -> None:
             f"{name} must be a classifier, an object with fit and predict, for "
             f"instance SVC(); got {estimator!r}."
         )
-    if is_regressor(estimator) or is_clusterer(estimator):
+    try:
+        other = is_regressor(estimator) or is_clusterer(estimator)
+    except AttributeError as error:
+        # A meta-estimator around what is no estimator cannot tell what it is.
+        raise ValueError(
+            f"{name} must be a classifier around others; got {estimator!r}."
+        ) from error
+    if other:
         raise ValueError(
             f"{name} must be a classifier, for instance SVC(); {estimator!r} predicts "
             "no labels."

@@ -41,12 +41,12 @@ from widemargin._compute.machine import (
 )
 from widemargin._core.arrays import dispatch_function, numpy_dtype
 from widemargin._core.checks import (
+    SIZES,
+    check_background,
     check_count,
     check_image_shape,
     check_number,
     check_option,
-    check_squares,
-    largest_square_root,
 )
 from widemargin.metrics.tangent import check_pair
 
@@ -225,9 +225,9 @@ def pseudo_2d_distortion_distances(
 ) -> NDArray:
     """Compute distances that let neighbouring pixels move nearly alike.
 
-    The pseudo two-dimensional hidden Markov distortion model: pixels of a column move
-    along the rows together, give or take one; the moves of neighbouring pixels down a
-    column, and of neighbouring columns, differ by one at most.
+    The pseudo two-dimensional hidden Markov distortion model. Pixels of a column move
+    along the rows together, give or take one. The moves of neighbouring pixels down a
+    column differ by one at most, and so do those of neighbouring columns.
 
     Parameters
     ----------
@@ -358,12 +358,9 @@ def _check(x: Any, y: Any, owner: str, shape: Any, window: Any, patch: Any,
                 f"({height}, {width}); got {value}."
             )
     # Not 0, in whatever dtype: constant images have gradients of 0.
-    least = float(np.finfo(numpy_dtype(x)).tiny)
+    least = SIZES[numpy_dtype(x)][0] ** 2
     softness = max(check_number("eps", eps, above=0, at_most=1e100) ** 2, least)
     if check_option("gradients", gradients, GRADIENTS) == "sobel":
         softness = -1.0
-    most = largest_square_root(x)
-    background = check_number("background", background, at_least=-most, at_most=most)
-    check_squares(x)
-    check_squares(y)
+    background = check_background(background, x)
     return _Model((height, width), int(window), int(patch), background, softness)

@@ -38,6 +38,7 @@ from scipy.sparse import issparse
 
 from widemargin._compute.machine import BLOCK_NUMBERS, PAIR_ROWS, batched_slices
 from widemargin._compute.nearest import some_eigenpairs, squared_norms
+from widemargin._compute.rounding import epsilon
 from widemargin._core.arrays import dispatch_function, largest_of, numpy_dtype, xp_of
 from widemargin._core.checks import as_matrix, check_gamma, check_option
 from widemargin.metrics.tangent import DEFAULT_SPRING, tangent_distances
@@ -91,16 +92,15 @@ def tangent_kernel(
     X, Y, X_tangents, Y_tangents, tangents, sides, spring, n_jobs
         As in :func:`tangent_distances`.
     kernel : {"rbf", "nd", "log"} or callable, default="rbf"
-        Radial basis :math:`e^{-\gamma d^2}`, negative distance :math:`-d^\gamma`,
-        logarithmic :math:`-\log(1 + d^\gamma)`, or a function from an array of squared
-        distances to an array of kernel values of the same shape, called on a few rows
-        at a time.
+        Radial basis :math:`e^{-\gamma d^2}`, negative distance :math:`-d^\gamma` or
+        logarithmic :math:`-\log(1 + d^\gamma)`. A function takes an array of squared
+        distances and returns the kernel values, for a few rows at a time.
     gamma : float or "scale", default="scale"
-        Width of "rbf", exponent of the others; not used by a callable. "scale" is 1
-        for the others; for "rbf" it is two over the mean squared distance of all pairs
-        of rows of `X`, without tangents one over the sum of the variances of the
-        features, and `Y` must be None: kernels of other samples need the number that
-        was used for the training samples.
+        Width of "rbf", exponent of the others; not used by a callable. "scale" is 1 for
+        "nd" and "log". For "rbf" it is two over the mean squared distance of all pairs
+        of rows of `X`. Without tangents this is one over the sum of the variances of
+        the features. It needs ``Y=None``; kernels of other samples need the number of
+        the training samples.
 
     Returns
     -------
@@ -154,11 +154,7 @@ def resolve_gamma(
         return float(gamma)
     if kernel != "rbf":
         return 1.0
-    n, largest = len(d2), largest_of(d2)
-    # A sum of squares that are numbers may be none.
-    unit = largest if largest > 1e290 else 1.0
-    parts = d2 if unit == 1 else d2 / unit
-    typical = unit * float(parts.mean(dtype=xp_of(d2).float64))
+    n, typical = len(d2), float(d2.mean(dtype=xp_of(d2).float64))
     if n_samples is not None and n > 1:
         # Distances of samples to themselves, zero, are a share 1/n of all.
         typical *= (1 - 1 / n_samples) / (1 - 1 / n)
@@ -172,13 +168,10 @@ def scale_gamma(X: Any, weights: NDArray) -> float:
     features nor the means of the others change; 1 where nothing varies. scikit-learn's
     takes the variance of all entries together: the same where features share a mean.
     """
-    share, largest = weights / weights.sum(), largest_of(X) or 1.0
-    # A power of two, by which nothing is rounded.
-    size = float(np.ldexp(1.0, np.frexp(largest)[1] - 1))
-    parts = X / size
+    share, parts, size = weights / weights.sum(), X, largest_of(X)
     mean = np.asarray(share @ parts, dtype=np.float64)
     if issparse(parts):
-        parts = parts.tocoo()
+        parts = parts.tocoo(copy=True)
         parts.sum_duplicates()
         share = share[parts.row]
         # Entries that are not stored are zeros; what is left of all is rounding.
@@ -188,17 +181,11 @@ def scale_gamma(X: Any, weights: NDArray) -> float:
     else:
         parts = parts - mean
     spread = largest_of(parts)
-    if spread <= 4 * np.finfo(float).eps * (2 + len(weights) ** 0.5):
+    if spread <= 4 * epsilon() * (2 + len(weights) ** 0.5) * size:
         # Nothing but the rounding of the mean.
         return 1.0
-    total = float(share @ squared_norms(parts / spread))
-    gamma = 1 / size / size / spread / spread / total if total > 0 else 1.0
-    if not 0 < gamma < np.inf:
-        raise ValueError(
-            f"X is of the size of {largest:.2g}, whose squares overflow or vanish with "
-            "gamma='scale'; scale the data, for instance by StandardScaler."
-        )
-    return gamma
+    total = float(share @ squared_norms(parts))
+    return 1 / total if total > 0 else 1.0
 
 
 def kernel_of_distances(d2: NDArray, kernel: Any, gamma: float) -> NDArray:
@@ -209,12 +196,11 @@ def kernel_of_distances(d2: NDArray, kernel: Any, gamma: float) -> NDArray:
             d2[rows] = _values(kernel, d2[rows])
         return d2
     xp = xp_of(d2)
-    if kernel == "rbf":
-        with np.errstate(over="ignore"):
-            # Never infinite in the dtype: a distance of zero has the value one.
-            d2 *= -min(float(gamma), float(np.finfo(numpy_dtype(d2)).max))
-        return xp.exp(d2, out=d2)
     with np.errstate(over="ignore"):
+        if kernel == "rbf":
+            # A distance of zero has the value one, whatever gamma is.
+            d2 *= -min(float(gamma), 1e150 if numpy_dtype(d2) == np.float64 else 1e38)
+            return xp.exp(d2, out=d2)
         if gamma != 2:
             d2 **= float(gamma / 2)
         if kernel == "log":
@@ -292,8 +278,9 @@ def repair_spectrum(K: ArrayLike, method: str = "clip") -> RepairedSpectrum:
     Notes
     -----
     All methods take time n³; "clip" and "flip" also need the eigenvectors of negative
-    eigenvalues. These two leave alone what is negative by rounding only: up to
-    ``10 sqrt(n)`` times the precision of K and its largest row sum of absolute values.
+    eigenvalues. These two keep eigenvalues that are negative by rounding only. The
+    limit is ``10 sqrt(n)`` times the precision of K times its largest row sum of
+    absolute values.
 
     Examples
     --------
@@ -382,7 +369,7 @@ def symmetrize(K: NDArray) -> NDArray:
 def rounding_of(K: Any) -> float:
     """Relative size of rounding in kernel values, by their dtype."""
     dtype = getattr(K, "dtype", np.float64)
-    return float(np.finfo(dtype if dtype == np.float32 else np.float64).eps)
+    return epsilon(dtype if dtype == np.float32 else np.float64)
 
 
 def _check_square(K: Any, copy: bool = False) -> NDArray:
@@ -391,12 +378,6 @@ def _check_square(K: Any, copy: bool = False) -> NDArray:
         raise ValueError(
             f"K must be a square matrix of kernel values between samples; got shape "
             f"{K.shape}."
-        )
-    largest = largest_of(K)
-    if largest > np.finfo(np.float64).max / (8 * len(K)):
-        raise ValueError(
-            f"K contains {largest:.2g}, whose sums overflow; divide it by its largest "
-            "value."
         )
     if np.array_equal(K, K.T):
         return K

@@ -68,23 +68,17 @@ from widemargin._core.arrays import (
     numpy_dtype,
     place_of,
     refuse_device,
-    to_numpy,
 )
 from widemargin._core.checks import (
     as_matrix,
     check_count,
     check_flag,
-    check_number,
     check_option,
     check_spring,
-    check_squares,
-    in_unit,
-    unit_of_squares,
+    is_auto,
     warn_caller,
 )
-from widemargin._core.duplicates import duplicate_groups
 from widemargin._core.lazy import pairs
-from widemargin._core.select import select
 from widemargin.tangents import Bundle, as_bundle, orthonormalize
 from widemargin.tangents.bundle import share_one_frame
 from widemargin.tangents.generator import check_tangents, fit_tangents, is_generator
@@ -102,8 +96,6 @@ SIDES = tuple(ENDS)
 SYMMETRIC = ("both", "mean", "midpoint")
 ALIGNED_SIDES = ("query", "reference", "both", "midpoint")
 DEFAULT_SPRING = 1e-5
-# How many samples say which end should move: 500 take 0.1 s.
-TRIED_ON = 500
 # Share of their squared length at which samples may not vanish. With contrast among the
 # tangents, springs of 1e-5, 0.01, 0.03 and 0.1 have 90, 3.2, 1.8 and 1.2 % errors of
 # the nearest neighbour on digits (1.5 without contrast), and 91, 79, 38 and 9.7 % on
@@ -129,11 +121,6 @@ class TangentMetric:
         :func:`tangent_distances`.
     spring : float, default=1e-5
         Cost of moving.
-    unit : float, default=1.0
-        A power of two by which samples are divided before anything else is done with
-        them: generators see them, and distances of bundles are, in this unit. See
-        :meth:`in_unit_of`.
-
     pass_size : int or None, default=None
         Of how many samples a learner asks for the distances to its models, pass after
         pass; None where a matrix is asked for once. Kernels are compiled where that
@@ -154,7 +141,6 @@ class TangentMetric:
     tangents: Any = None
     sides: str = "both"
     spring: float = DEFAULT_SPRING
-    unit: float = 1.0
     pass_size: int | None = None
 
     def check(self, sides: Iterable[str] = SIDES) -> Self:
@@ -177,10 +163,7 @@ class TangentMetric:
         tangents = check_tangents(self.tangents)
         if self.sides == "midpoint":
             require_generator(tangents)
-        unit = check_number("unit", self.unit, above=0)
-        return replace(
-            self, tangents=tangents, spring=spring, unit=unit, pass_size=self._asked
-        )
+        return replace(self, tangents=tangents, spring=spring, pass_size=self._asked)
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Return the metric with a fitted clone of its generator as `tangents`.
@@ -197,26 +180,7 @@ class TangentMetric:
         TangentMetric
         """
         X = as_matrix("X", X)
-        return replace(self, tangents=fit_tangents(self.tangents, self._in_unit(X), y))
-
-    def _in_unit(self, X: ArrayLike) -> ArrayLike:
-        unit = check_number("unit", self.unit, above=0)
-        return X if unit == 1 else in_unit(check_squares(as_matrix("X", X), unit), unit)
-
-    def in_unit_of(self, X: NDArray) -> Self:
-        """Return the metric whose bundles have squared distances that are numbers.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples, n_features)
-            Samples, at least one of them.
-
-        Returns
-        -------
-        TangentMetric
-            The same, unless squares of `X` overflow or vanish in its dtype.
-        """
-        return replace(self, unit=unit_of_squares(as_matrix("X", X)))
+        return replace(self, tangents=fit_tangents(self.tangents, X, y))
 
     @property
     def has_tangents(self) -> bool:
@@ -268,7 +232,7 @@ class TangentMetric:
         """
         bare = self._sides == "midpoint" or (end is not None and not self.looks_at(end))
         tangents = None if bare else self.tangents
-        bundle = as_bundle(self._in_unit(X), tangents, y, n_jobs=n_jobs)
+        bundle = as_bundle(X, tangents, y, n_jobs=n_jobs)
         return bundle.astype(numpy_dtype(bundle.points))
 
     @staticmethod
@@ -406,7 +370,7 @@ class TangentMetric:
         _check_bundle("bundle", bundle)
         if self._sides != "both" or bundle.n_tangents == 0:
             return False
-        if self._fades(bundle):
+        if self.fades(bundle):
             warn_caller(
                 f"most {samples} lie in the span of their own tangents (contrast or "
                 f"amplitude?). With sides='both' and a spring of {self.spring:g} both "
@@ -422,16 +386,17 @@ class TangentMetric:
             )
         return blank > 0
 
-    def _fades(self, bundle: Bundle) -> bool:
+    def fades(self, bundle: Bundle) -> bool:
         """Whether most samples can move to nothing at the cost of next to nothing.
 
-        With r the part of x (less its background) outside the span of its own frame,
-        both ends of a pair can meet there, so that d^2 <= |r|^2 + k|x|^2 of both. Where
-        that is far below the distance with tangents at one end, it is the fading that
-        makes samples near. What lies in the span but is the same for all, such as a
-        drifting baseline, leaves both alike; of few samples, or of tangents for most
-        dimensions, it may be chance.
+        Let r be the part of x (less its background) outside the span of its own frame.
+        Both ends of a pair can meet there, so that ``d^2 <= |r|^2 + k|x|^2`` of both.
+        Where that is far below the distance with tangents at one end, it is the fading
+        that makes samples near. What lies in the span of all, such as a drifting
+        baseline, leaves both alike. Few samples, or tangents for most dimensions, tell
+        nothing.
         """
+        _check_bundle("bundle", bundle)
         few = len(bundle) < 5 or 2 * bundle.n_tangents > bundle.n_features
         if bundle.is_shared or few:
             return False
@@ -443,77 +408,27 @@ class TangentMetric:
             return np.maximum(0, (x**2).sum(axis=1) - (moves**2).sum(axis=1))
 
         points = some.points.astype(float)
-        points /= np.abs(points).max(initial=1e-300)
+        points /= np.abs(points).max(initial=1e-60)
         gaps = points[np.random.RandomState(0).permutation(len(points))] - points
         # Copies, and a sample itself, are no measure of how far others are.
         differ = gaps.any(axis=1)
         apart = np.median(left(gaps)[differ]) if differ.any() else 0.0
         for background in (0.0, getattr(self.tangents, "background", 0.0)):
             x = some.points.astype(float) - background
-            x /= np.abs(some.points.astype(float)).max(initial=1e-300)
-            with np.errstate(over="ignore"):
-                faded = 2 * np.median(left(x) + self.spring * (x**2).sum(axis=1))
+            x /= np.abs(some.points.astype(float)).max(initial=1e-60)
+            # Nothing fades with stiffer ones.
+            spring = min(self.spring, 1e6)
+            faded = 2 * np.median(left(x) + spring * (x**2).sum(axis=1))
             if faded < FADED * apart:
                 return True
         return False
 
 
-def metric_of(tangents: Any, sides: str, spring: float) -> TangentMetric:
-    """Metric of an estimator, checked; "auto" is two-sided until samples are there."""
+def metric_of(tangents: Any, sides: str, spring: Any) -> TangentMetric:
+    """Metric of an estimator, checked; "auto" is two-sided and free until then."""
     check_option("sides", sides, ("auto", *SIDES))
+    spring = DEFAULT_SPRING if is_auto(spring) else spring
     return TangentMetric(tangents, "both" if sides == "auto" else sides, spring).check()
-
-
-def helpful_metric(
-    metric: TangentMetric,
-    X: Any,
-    codes: NDArray,
-    labels: NDArray,
-    weights: NDArray,
-    groups: NDArray | None = None,
-) -> tuple[TangentMetric, str]:
-    """Let both ends move, only references or none: what left-out samples ask for.
-
-    Each of up to 500 samples is answered by the nearest of the others, less its copies
-    or its group. The first of "both", "reference" and "none" is taken unless it is
-    clearly worse than the best, see `select`; not "both" where both ends of most pairs
-    fade away.
-
-    Parameters
-    ----------
-    metric : TangentMetric
-        Fitted and two-sided.
-    X, codes, labels, weights, groups
-        Training samples and what is known of them.
-
-    Returns
-    -------
-    metric : TangentMetric
-    sides : {"both", "reference", "none"}
-    """
-    order = np.random.RandomState(0).permutation(len(codes))
-    some = np.sort(order[:TRIED_ON])
-    codes, points = codes[some], X[some]
-    bundle = metric.bundle(points, labels[some])
-    if bundle.n_tangents == 0:
-        return metric, "both"
-    groups = duplicate_groups(points, codes) if groups is None else groups[some]
-    ends = {
-        "both": metric,
-        "reference": replace(metric, sides="reference"),
-        "none": replace(metric, tangents=None),
-    }
-
-    def mistakes(sides: str) -> NDArray:
-        asked = Bundle.bare(bundle.points) if sides == "none" else bundle
-        d2 = to_numpy(ends[sides].squared_distances(asked))
-        d2 = np.where(groups[:, None] == groups, np.inf, d2)
-        return (codes[d2.argmin(axis=1)] != codes).astype(float)
-
-    candidates = list(ends)[metric._fades(bundle) :]
-    w = weights[some] / weights[some].max()
-    sides = select(candidates, mistakes, w, by_size=False)
-    return ends[sides], sides
 
 
 def require_generator(tangents: Any) -> None:
@@ -603,13 +518,12 @@ def tangent_distances(
 
     Notes
     -----
-    Inner products are expanded squares about the mean of `Y`; pairs whose rounding
-    could reach 1e-3 of the distance in float32, or 1e-6 in float64, are computed again
-    from the explicit residual in float64. With a spring of 0, directions of two frames
-    that agree to 1e-6 count as one. Squares that float64 cannot hold are refused.
-    Memory beyond the result and the frames stays within ``working_memory``.
-    A blank image has no tangents: it is spuriously near to everything under
-    ``"both"``, which warns.
+    Inner products are expanded squares about the mean of `Y`. Pairs whose rounding
+    error could reach 1e-3 of the distance (float64: 1e-6) are computed again from the
+    explicit residual in float64. With a spring of 0, directions of two frames that
+    agree to 1e-6 count as one. Squares that float64 cannot hold are refused. Memory
+    beyond the result and the frames stays within ``working_memory``. A blank image has
+    no tangents: it is spuriously near to everything under ``"both"``, which warns.
 
     Examples
     --------
@@ -897,8 +811,7 @@ def _align_at_midpoint(x, y, generator, spring) -> Alignment:
     residual = delta - 2 * np.matmul(half[:, None], frames)[:, 0]
     # Two moves of half the size store half the energy of one: count the spring as
     # the distance does, once for the whole way.
-    with np.errstate(over="ignore", under="ignore"):
-        d2 = (residual**2).sum(1) + 4 * spring * (half**2).sum(1)
+    d2 = (residual**2).sum(1) + 4 * spring * (half**2).sum(1)
     return _moved(Bundle(x, middle), Bundle(y, middle), -half, half, residual, d2)
 
 
@@ -909,13 +822,11 @@ def _moved(x, y, p, q, residual, d2) -> Alignment:
     residual, p, q, x_aligned, y_aligned = (
         array.astype(dtype) for array in (residual, p, q, x_aligned, y_aligned)
     )
-    with np.errstate(over="ignore", under="ignore"):
-        squared = d2.astype(dtype)
-    if not np.isfinite(squared).all() or ((squared == 0) & (d2 > 0)).any():
-        # What float32 cannot hold float64 can, or nothing.
+    squared = d2.astype(dtype)
+    if ((squared == 0) & (d2 > 0)).any():
+        # What float32 cannot hold float64 can.
         squared = d2
-    lost = not d2.any() and residual.any()
-    if lost or not np.isfinite(d2).all():
+    if not d2.any() and residual.any():
         raise ValueError(
             "the squared distances of X and Y cannot be told in float64; scale the "
             "data, for instance by StandardScaler."

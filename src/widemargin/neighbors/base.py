@@ -7,6 +7,7 @@ stay with its workers, a model for each partition.
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
@@ -18,9 +19,13 @@ from widemargin._compute.machine import batched_slices
 from widemargin._compute.progress import announced
 from widemargin._core import shards
 from widemargin._core.arrays import cached_on, numpy_dtype, place_of, to_numpy
+from widemargin._core.checks import is_auto
 from widemargin._core.classifier import MarginClassifier
+from widemargin._core.duplicates import duplicate_groups
 from widemargin._core.lazy import without_callbacks
-from widemargin.metrics import TangentMetric
+from widemargin._core.samples import Samples
+from widemargin.margins import relative_margin
+from widemargin.metrics import TangentMetric, stiffness
 from widemargin.neighbors.index import FunctionMetric, Index
 from widemargin.neighbors.plain import PlainIndex
 from widemargin.neighbors.pruned import PrunedIndex
@@ -91,6 +96,57 @@ def tangent_index(
     )  # fmt: skip
 
 
+def suited_metric(
+    metric: TangentMetric, samples: Samples, spring: Any, groups: NDArray | None = None
+) -> TangentMetric:
+    """Return how samples may move: what the nearest of left-out ones asks for.
+
+    Each of up to 300 samples is answered by the nearest of the others, less its copies
+    or its group. Where all of these are of other classes, both ends move freely, as
+    nothing says whether they should.
+
+    Parameters
+    ----------
+    metric : TangentMetric
+        Fitted and two-sided.
+    samples : Samples
+        Training samples.
+    spring : float or "auto"
+        What was asked for.
+    groups : ndarray of shape (n_samples,), default=None
+        Samples that resemble each other; by default those that are equal.
+    """
+    if not metric.has_tangents:
+        return metric
+    order = np.random.RandomState(0).permutation(len(samples))
+    some = np.sort(order[: stiffness.TRIED_ON])
+    few, codes = samples.take(some), samples.codes[some]
+    groups = duplicate_groups(few.X, codes) if groups is None else groups[some]
+    same, apart = codes[:, None] == codes, groups[:, None] != groups
+    asked = np.flatnonzero((same & apart).any(axis=1))
+    bundle = metric.bundle(few.X, few.labels)
+    if len(asked) == 0 or bundle.n_tangents == 0 or same.all():
+        return metric
+    *stiffer, free = stiffness.ladder(metric, is_auto(spring))
+    candidates = [*stiffer, replace(metric, sides="reference")]
+    # Where most can move to nothing they are near to each other for that.
+    candidates += [] if metric.fades(bundle) else [free]
+
+    def margins(candidate: TangentMetric) -> NDArray:
+        seen = bundle
+        if candidate.tangents is not metric.tangents:
+            seen = candidate.bundle(few.X, few.labels)
+        d2 = to_numpy(candidate.squared_distances(seen))[asked]
+        d2 = np.where(apart[asked], d2, np.inf)
+        own, others = (
+            np.where(of, d2, np.inf).min(axis=1) for of in (same[asked], ~same[asked])
+        )
+        return relative_margin(own, others)
+
+    weights = few.weights[asked] / few.weights[asked].max()
+    return stiffness.as_stiff_as_asked(candidates, margins, weights)
+
+
 class RemembersSamples(MarginClassifier):
     """Base of classifiers that remember samples as a `bundle_`, here or on a cluster.
 
@@ -102,6 +158,7 @@ class RemembersSamples(MarginClassifier):
         *("margins", "confidence"),
     )
     lazy_methods = ("fit",)
+    _memory_order = "C"
     # Models of the partitions of a Dask collection, where that was fitted, and what
     # they said together of the samples that are asked about.
     _parts = cast("shards.Shards | None", None)
@@ -109,6 +166,22 @@ class RemembersSamples(MarginClassifier):
 
     bundle_: Bundle
     _metric: TangentMetric
+    spring: Any
+
+    def _keep_metric(
+        self,
+        given: TangentMetric,
+        samples: Samples,
+        choose: bool,
+        groups: NDArray | None = None,
+    ) -> TangentMetric:
+        """Return how samples move, by themselves where that is to `choose`; say it."""
+        metric = given
+        if choose:
+            metric = suited_metric(given, samples, self.spring, groups)
+        self.sides_ = stiffness.sides_told(metric, given)
+        self.spring_, self.input_tangents_ = metric.spring, metric.tangents
+        return metric
 
     @abstractmethod
     def _remake(self, points: NDArray) -> None:

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from widemargin._compute.formulas import smallest
 from widemargin._compute.machine import batched_slices, rows_in_budget, thread_map
 from widemargin._core.arrays import to_numpy
-from widemargin._core.checks import as_matrix, check_squares, in_unit, unit_of_squares
+from widemargin._core.checks import as_matrix, check_size
 from widemargin.tangents import Bundle
 
 
@@ -61,17 +61,17 @@ class FeatureCandidates:
         transform: Any,
         references: Any,
         n_candidates: int,
-        scale: float = 1.0,
         versions: NDArray | None = None,
     ):
         if versions is None:
             versions = np.arange(len(references))[:, None]
-        self.transform, self.scale, self.versions = transform, scale, versions
+        self.transform, self.versions = transform, versions
         self.n_candidates = min(n_candidates, len(versions))
         features = self._features(references[versions[:, 0]])
-        self.unit = unit_of_squares(features)
+        check_size(features, "what candidate_transform returns", whole=True)
+        # Taken off, so that products lose little by rounding.
         self.centre = features.mean(axis=0)
-        self.features = self._moved(features)
+        self.features = features - self.centre
         self.squares = np.einsum("ij,ij->i", self.features, self.features)
 
     def max_queries(self) -> int:
@@ -94,8 +94,7 @@ class FeatureCandidates:
         """
         first = self.versions[:, 0]
         count = min(len(first), max(self.n_candidates, at_least))
-        features = check_squares(self._features(queries.points), self.unit)
-        asked = self._moved(features)
+        asked = self._features(queries.points) - self.centre
         found = np.empty((len(asked), count), np.int64)
 
         def fill(rows: slice) -> None:
@@ -116,8 +115,6 @@ class FeatureCandidates:
 
     def _features(self, X: Any) -> NDArray:
         samples = to_numpy(X)
-        if self.scale != 1:
-            samples = samples.astype(float) * self.scale
         if self.transform is None:
             return samples
         made = self.transform.transform(samples)
@@ -139,7 +136,3 @@ class FeatureCandidates:
                 f"made {features.shape[1]}, of the training samples {n_features}."
             )
         return features
-
-    def _moved(self, features: NDArray) -> NDArray:
-        """Take the mean off, so that products lose little by rounding."""
-        return in_unit(features - self.centre, self.unit)

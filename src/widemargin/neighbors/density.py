@@ -24,7 +24,7 @@ scores (n_queries, n_classes).
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, replace
+from dataclasses import KW_ONLY
 from itertools import chain
 from numbers import Real
 from typing import Any, Literal, Self, cast
@@ -33,14 +33,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_softmax
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
-from widemargin._compute.machine import batched_slices
+from widemargin._compute.machine import MOST_DISTANCES, batched_slices
 from widemargin._compute.progress import announced
 from widemargin._core import shards
 from widemargin._core.arrays import in_dtype, numpy_dtype, to_numpy, xp_of
 from widemargin._core.callbacks import FitProgress
-from widemargin._core.checks import check_option, check_random_state, check_squares
+from widemargin._core.checks import (
+    check_option,
+    check_random_state,
+    check_size,
+    is_auto,
+)
 from widemargin._core.classifier import fit_method
 from widemargin._core.decisions import as_labels
 from widemargin._core.duplicates import duplicate_groups
@@ -51,10 +55,10 @@ from widemargin._core.params import (
     check_declared,
     parameters,
 )
-from widemargin._core.samples import Samples, check_samples, check_X
+from widemargin._core.samples import Samples, check_samples
 from widemargin._core.temperature import LeftOut, fit_temperature, softmax_of_costs
 from widemargin.metrics import TangentMetric
-from widemargin.metrics.tangent import helpful_metric, metric_of
+from widemargin.metrics.tangent import metric_of
 from widemargin.neighbors.base import RemembersSamples, Wanted, index_of
 from widemargin.neighbors.candidates import (
     FeatureCandidates,
@@ -73,8 +77,6 @@ RELATIVE_GAMMAS = np.geomspace(0.5, 256, 19)
 BEYOND, WIDER, CLEARLY = 8, 5, 1e-3
 # What classes that are out of the question are behind, in single precision.
 FARTHEST = 1e38
-# Distances that are held at once where a width is chosen.
-HELD = 2**30
 
 
 @parameters
@@ -88,6 +90,7 @@ class KernelDensities(RemembersSamples):
     candidate_transform = cast(Any, None)
     # A metric of its own says itself which end moves.
     sides = cast(Any, None)
+    spring = cast(Any, None)
 
     gamma: float | Sequence[float] | Literal["cv"] = "cv"
     _: KW_ONLY
@@ -135,15 +138,9 @@ class KernelDensities(RemembersSamples):
         groups = _check_groups(groups, X, samples)
         self.classes_ = samples.classes
         self._test_transformations = transformations if self.transform_test else ()
-        metric = metric.in_unit_of(samples.X).fit(samples.X, samples.labels)
-        self.sides_ = metric.sides
-        if self.sides == "auto":
-            metric, self.sides_ = helpful_metric(
-                metric, samples.X, samples.codes, samples.labels, samples.weights,
-                groups,
-            )  # fmt: skip
-        self._metric, self.input_tangents_ = metric, metric.tangents
-        self._check_squares(samples.X)
+        metric = metric.fit(samples.X, samples.labels)
+        choose = is_auto(self.sides)
+        self._metric = metric = self._keep_metric(metric, samples, choose, groups)
         self._n_candidates = self.n_candidates
         self.candidate_transform_ = fit_transform(
             self.candidate_transform, samples.X, samples.labels
@@ -154,7 +151,6 @@ class KernelDensities(RemembersSamples):
         self.gammas_ = self.cv_errors_ = self.cv_scores_ = np.empty(0)
         if gammas is not None and len(gammas) == 1:
             self.gamma_ = float(gammas[0])
-            self._inner_gamma = float(_in_unit(gammas, metric.unit)[0])
             self.temperature_, self._lead = 1.0, 0.0
             # Nothing to choose, and yet a fit that began and ended.
             list(FitProgress(self, 0, X=samples.X, y=samples.labels))
@@ -205,7 +201,6 @@ class KernelDensities(RemembersSamples):
         few.fit(some.X, some.labels, some.weights)
         if hasattr(self, "feature_names_in_"):
             few.feature_names_in_ = self.feature_names_in_
-        few._check_squares(given.limits)
         names = self._get_param_names()
         kept = {k: v for k, v in vars(without_callbacks(few)).items() if k not in names}
         parts = self._parted(
@@ -238,22 +233,16 @@ class KernelDensities(RemembersSamples):
                 "look for by it, such as 200; got None."
             )
 
-    def _check_squares(self, X: Any) -> Any:
-        # A function need not square anything.
-        if isinstance(self._metric, FunctionMetric):
-            return X
-        return check_squares(X, self._metric.unit)
-
     def _remake(self, points: NDArray) -> None:
-        metric, labels = replace(self._metric, unit=1.0), self.classes_[self._codes]
-        self.bundle_ = metric.bundle(points, labels, n_jobs=self.n_jobs)
+        labels = self.classes_[self._codes]
+        self.bundle_ = self._metric.bundle(points, labels, n_jobs=self.n_jobs)
 
     def _make_index(self, references: Bundle) -> Any:
         wanted = Wanted(n_jobs=self.n_jobs)
         if self._n_candidates is not None:
             candidates = FeatureCandidates(
                 self.candidate_transform_, references.points, self._n_candidates,
-                self._metric.unit, self._versions,
+                self._versions,
             )  # fmt: skip
             wanted = wanted._replace(candidates=candidates)
         n_classes = len(self.classes_)
@@ -278,7 +267,7 @@ class KernelDensities(RemembersSamples):
 
         index, known = self._index_at(samples.X), groups[self._origin]
         # All distances of a chunk are held, whatever the index spares of answers.
-        at_once = max(1, min(index.max_queries(), HELD // len(known)))
+        at_once = max(1, min(index.max_queries(), MOST_DISTANCES // len(known)))
         chunks = [left_out[s] for s in batched_slices(len(left_out), at_once)]
 
         def measured(asked):
@@ -287,8 +276,8 @@ class KernelDensities(RemembersSamples):
             for queries in self._versions_of(samples.X[asked]):
                 yield index.measured(queries, 1, self.n_jobs, apart)
 
-        begun: Any = None
-        if gammas is None:
+        begun, is_free = None, gammas is None
+        if is_free:
             # Some of all say how far the nearest is.
             n_left = len(left_out)
             spread = np.linspace(0, n_left - 1, min(200, n_left)).astype(int)
@@ -299,17 +288,16 @@ class KernelDensities(RemembersSamples):
                 near, begun = first[0][spread], chain([first], begun)
             else:
                 near, _ = next(measured(left_out[spread]))
-            inner = RELATIVE_GAMMAS / _typical(to_numpy(near))
-        else:
-            inner = _in_unit(gammas, self._metric.unit)
+            gammas = RELATIVE_GAMMAS / _typical(to_numpy(near))
         n_left_out, n_others = len(np.unique(equal[left_out])), len(self.classes_) - 1
 
-        def judged(inner, steps, begun=None):
+        def judged(gammas, steps, begun=None):
             """Mistakes and Brier scores of every gamma, over the samples left out.
 
             And by how much the log density of a class is less than that of the answer.
             """
-            errors, brier, other = np.zeros((3, len(inner)))
+            errors, brier, other = np.zeros((3, len(gammas)))
+            inner = np.minimum(gammas, SHARPEST)
             costs = []
             for step in steps:
                 asked = chunks[step]
@@ -335,30 +323,27 @@ class KernelDensities(RemembersSamples):
             return scores, np.concatenate(costs, axis=1)
 
         progress = FitProgress(self, len(chunks), X=samples.X, y=samples.labels)
-        scores, costs = judged(inner, progress, begun)
-        for _ in range(WIDER if gammas is None else 0):
+        scores, costs = judged(gammas, progress, begun)
+        for _ in range(WIDER if is_free else 0):
             # In few dimensions the nearest is nearer by far than a bump is wide.
-            best, ratio = int(scores[1].argmin()), inner[1] / inner[0]
-            if 0 < best < len(inner) - 1:
+            best, ratio = int(scores[1].argmin()), gammas[1] / gammas[0]
+            if 0 < best < len(gammas) - 1:
                 break
-            more = inner[best] * ratio ** np.arange(1.0, BEYOND + 1)
+            more = gammas[best] * ratio ** np.arange(1.0, BEYOND + 1)
             if best == 0:
-                more = inner[0] / ratio ** np.arange(BEYOND, 0.0, -1)
+                more = gammas[0] / ratio ** np.arange(BEYOND, 0.0, -1)
             (found, others), least = judged(more, range(len(chunks))), scores[1].min()
-            at = 0 if best == 0 else len(inner)
-            inner = np.insert(inner, at, more)
+            at = 0 if best == 0 else len(gammas)
+            gammas = np.insert(gammas, at, more)
             scores = np.insert(scores, [at], found, axis=1)
             costs = np.insert(costs, [at], others, axis=0)
             if not found[1].min() < (1 - CLEARLY) * least:
                 break
-        self.gammas_ = _in_unit(inner, 1 / self._metric.unit)
-        if gammas is not None:
-            self.gammas_ = gammas
-        self.cv_errors_, self.cv_scores_ = scores
+        self.gammas_, (self.cv_errors_, self.cv_scores_) = gammas, scores
         # Proper, smooth in gamma as counts of errors are not, and bounded as the log
         # loss is not, which a few outliers would decide.
         best = int(scores[1].argmin())
-        self.gamma_, self._inner_gamma = float(self.gammas_[best]), float(inner[best])
+        self.gamma_ = float(gammas[best])
         # Bumps as wide as classify best need not say how surely.
         of_samples = weights[left_out] / weights[left_out].mean()
         seen = costs[best], costs[best].argmin(axis=1), samples.codes[left_out]
@@ -370,9 +355,9 @@ class KernelDensities(RemembersSamples):
             yield self._metric.bundle(version, end="query", n_jobs=self.n_jobs)
 
     def _check_predict(self, X):
-        check_is_fitted(self)
-        X = check_X(self, X, order="C")
-        return self._check_squares(in_dtype(X, self._dtype))
+        X = super()._check_predict(X)
+        check_size(X, dtype=self._dtype)
+        return in_dtype(X, self._dtype)
 
     def _distances_to_classes(self, X) -> NDArray:
         """Minus the log densities of the classes, which no temperature changes."""
@@ -385,7 +370,7 @@ class KernelDensities(RemembersSamples):
         """(n_samples, n_classes); of close calls those in float64."""
         if self._merged is not None:
             return self._merged
-        index, gamma = self._index_at(X), self._inner_gamma
+        index, gamma = self._index_at(X), min(self.gamma_, SHARPEST)
         out = np.empty((len(X), len(self.classes_)))
         for rows in announced(
             list(batched_slices(len(X), index.max_queries())), "densities"
@@ -397,8 +382,7 @@ class KernelDensities(RemembersSamples):
         if out.shape[1] < 2 or not index.rounding:
             return out
         second, first = np.partition(out, -2, axis=1)[:, -2:].T
-        with np.errstate(over="ignore"):
-            close = first - second <= index.rounding * np.abs(first)
+        close = first - second <= index.rounding * np.abs(first)
         for i in np.flatnonzero(close):
             out[i] = _summed(
                 index.fine_sum_exp(version, self._log_weights, gamma)
@@ -446,9 +430,9 @@ class DensityClassifier(KernelDensities):
     ----------
     gamma : float, array-like of floats or "cv", default="cv"
         Sharpness of the bumps exp(-gamma d²). Of several values, the one with the least
-        Brier score, the squared error of the posterior, on left-out training samples is
-        taken; "cv" tries 19 around one over the median squared distance to the nearest
-        neighbour, and more beyond while the best is at an end.
+        Brier score on left-out training samples is taken. "cv" tries 19 around one over
+        the median squared distance to the nearest neighbour, and more if the best is at
+        an end.
     metric : "euclidean", TangentMetric or callable, default="euclidean"
         The distance. A function ``metric(X, Y) -> (n_x, n_y)`` gives what stands for
         d², such as a ``functools.partial`` of
@@ -464,9 +448,9 @@ class DensityClassifier(KernelDensities):
         distance of `candidate_transform`. None counts all. A class without a candidate
         counts as one bump at the distance of the farthest.
     candidate_transform : transformer or None, default=None
-        Where candidates are looked for: in what this makes of samples, for instance
-        :class:`~widemargin.tangents.DirectionFeatures`, fitted to the training samples;
-        None is the samples as they are. What to expect of either is said at
+        Features in which candidates are searched, for instance
+        :class:`~widemargin.tangents.DirectionFeatures`. It is fitted to the training
+        samples. None takes the samples themselves. What to expect of either is said at
         :class:`~widemargin.TangentKNeighborsClassifier`.
     max_cv_samples : int, default=2000
         How many training samples, drawn at random, are left out to choose `gamma`. They
@@ -486,9 +470,8 @@ class DensityClassifier(KernelDensities):
         What log densities are divided by, fitted by maximum likelihood to the samples
         left out to choose gamma; 1 if gamma was given.
     cv_scores_, cv_errors_ : ndarray of shape (n_gammas,)
-        Mean Brier score, with one more sample of another class, and share of errors on
-        the left-out samples, for each candidate
-        in `gammas_`; empty where gamma was given.
+        Mean Brier score, with one pseudo-error more, and error rate on the left-out
+        samples, for each of `gammas_`. Empty if gamma was given.
     gammas_ : ndarray of shape (n_gammas,)
         The candidates.
     classes_ : ndarray of shape (n_classes,)
@@ -559,19 +542,23 @@ class TangentDensityClassifier(KernelDensities):
     ----------
     gamma : float, array-like of floats or "cv", default="cv"
         Sharpness of the bumps exp(-gamma d²). Of several values, the one with the least
-        Brier score, the squared error of the posterior, on left-out training samples is
-        taken; "cv" tries 19 around one over the median squared distance to the nearest
-        neighbour, and more beyond while the best is at an end.
+        Brier score on left-out training samples is taken. "cv" tries 19 around one over
+        the median squared distance to the nearest neighbour, and more if the best is at
+        an end.
     tangents : generator, array of shape (n_tangents, n_features), "none" or None, \
             default=None
         Changes to ignore, for instance ``ImageTangents(shape=(16, 16))``. None:
         Euclidean distance, with a warning; "none": without.
     sides : {"auto", "both", "query", "reference", "mean", "midpoint"}, default="auto"
         Which end may move along its tangents: the query, the reference, or both; see
-        :func:`~widemargin.metrics.tangent_distances`. "auto" is "both", unless
-        "reference" or no tangents clearly has a lower leave-one-out error.
-    spring : float, default=1e-5
-        Cost of moving along the tangents.
+        :func:`~widemargin.metrics.tangent_distances`. "auto" tries no moves,
+        springs of 1, 0.3, 0.1 and 0.03, and free moves of the reference or of both. Up
+        to 300 left-out samples judge. It takes the first that is not clearly worse than
+        the best, and leaves out directions that harm. With one sample of each class
+        both ends move freely.
+    spring : float or "auto", default="auto"
+        Price of moving along the tangents. "auto" is chosen with ``sides="auto"``, else
+        1e-5, which is next to nothing.
     transformations : sequence of callables or None, default=None
         Functions ``X -> X`` that make a copy of every training sample, for instance
         :func:`~widemargin.tangents.image_shifts`.
@@ -595,9 +582,8 @@ class TangentDensityClassifier(KernelDensities):
         What log densities are divided by, fitted by maximum likelihood to the samples
         left out to choose gamma; 1 if gamma was given.
     cv_scores_, cv_errors_ : ndarray of shape (n_gammas,)
-        Mean Brier score, with one more sample of another class, and share of errors on
-        the left-out samples, for each candidate
-        in `gammas_`; empty where gamma was given.
+        Mean Brier score, with one pseudo-error more, and error rate on the left-out
+        samples, for each of `gammas_`. Empty if gamma was given.
     gammas_ : ndarray of shape (n_gammas,)
         The candidates.
     classes_ : ndarray of shape (n_classes,)
@@ -609,6 +595,8 @@ class TangentDensityClassifier(KernelDensities):
         What may vary, fitted.
     sides_ : {"both", "query", "reference", "mean", "midpoint", "none"}
         Which end moves; "none" where "auto" found that tangents only harm.
+    spring_ : float
+        Price of moving.
 
     See Also
     --------
@@ -642,7 +630,7 @@ class TangentDensityClassifier(KernelDensities):
     _: KW_ONLY
     tangents: Any = None
     sides: Literal["auto", "both", "query", "reference", "mean", "midpoint"] = "auto"
-    spring: NotNegative = 1e-5
+    spring: NotNegative | Literal["auto"] = "auto"
     transform_test: bool = True
 
     def _given_metric(self) -> TangentMetric:
@@ -650,8 +638,10 @@ class TangentDensityClassifier(KernelDensities):
         return metric_of(tangents, self.sides, self.spring)
 
 
-# Squares below are rounding, and have no inverse.
-TINY = 1e-300
+# With a larger gamma, too, all but the nearest are worth nothing.
+SHARPEST = 1e150
+# Squares below are rounding, and their inverse is too large to multiply by.
+TINY = 1e-140
 
 
 def _typical(d2: NDArray) -> float:
@@ -666,12 +656,6 @@ def _typical(d2: NDArray) -> float:
     nearest = np.where(d2 > TINY, d2, np.inf).min(axis=1)
     nearest = nearest[np.isfinite(nearest)]
     return float(np.median(nearest)) if len(nearest) else 1.0
-
-
-def _in_unit(gammas: NDArray, unit: float) -> NDArray:
-    """Gammas of distances in another unit, as far as there are such numbers."""
-    with np.errstate(over="ignore"):
-        return np.clip(gammas * unit * unit, 1e-300, 1e300)
 
 
 def _check_groups(groups: Any, X: Any, samples: Samples) -> NDArray | None:

@@ -37,9 +37,8 @@ from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
     check_neighbors,
     check_option,
-    check_squares,
     hushed,
-    in_unit,
+    is_auto,
 )
 from widemargin._core.classifier import SoftClassifier, fit_method
 from widemargin._core.decisions import (
@@ -55,11 +54,11 @@ from widemargin._core.params import (
     check_declared,
     parameters,
 )
-from widemargin._core.samples import Samples, check_samples, check_X
+from widemargin._core.samples import Samples, check_samples
 from widemargin._core.temperature import LeftOut, fit_temperature, joined
 from widemargin.margins import relative_margin
 from widemargin.metrics import TangentMetric
-from widemargin.metrics.tangent import helpful_metric, metric_of
+from widemargin.metrics.tangent import metric_of
 from widemargin.neighbors.base import RemembersSamples, Wanted, index_of
 from widemargin.neighbors.candidates import (
     FeatureCandidates,
@@ -68,7 +67,7 @@ from widemargin.neighbors.candidates import (
 )
 from widemargin.neighbors.index import FunctionMetric
 from widemargin.tangents import Bundle
-from widemargin.tangents.generator import tangents_meant
+from widemargin.tangents.generator import TangentGenerator, tangents_meant
 from widemargin.tangents.transform import check_transformations, copies
 
 TANGENT_CANDIDATES = "candidate_transform with metric='tangent'"
@@ -93,10 +92,14 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         Euclidean distance, with a warning; "none": without.
     sides : {"auto", "both", "query", "reference", "mean", "midpoint"}, default="auto"
         Which end may move along its tangents: the query, the reference, or both; see
-        :func:`~widemargin.metrics.tangent_distances`. "auto" is "both", unless
-        "reference" or no tangents clearly has a lower leave-one-out error.
-    spring : float, default=1e-5
-        Price of moving along the tangents.
+        :func:`~widemargin.metrics.tangent_distances`. "auto" tries no moves,
+        springs of 1, 0.3, 0.1 and 0.03, and free moves of the reference or of both. Up
+        to 300 left-out samples judge. It takes the first that is not clearly worse than
+        the best, and leaves out directions that harm. With one sample of each class
+        both ends move freely.
+    spring : float or "auto", default="auto"
+        Price of moving along the tangents. "auto" is chosen with ``sides="auto"``, else
+        1e-5, which is next to nothing.
     metric : "tangent" or callable, default="tangent"
         A function ``metric(X, Y) -> (n_x, n_y)`` replaces the tangent distance, for
         instance a ``functools.partial`` of
@@ -126,14 +129,16 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
     classes_ : ndarray of shape (n_classes,)
         The labels.
     bundle_ : Bundle
-        Training samples of positive weight, ordered by class, with their frames where
-        the search uses them: not for ``sides="midpoint"`` or a `metric` of your own
-        unless it reranks. Where squares would overflow or vanish, in another unit.
-        There is none where the samples are those of a Dask collection.
+        Training samples of positive weight, ordered by class, with their frames if the
+        search uses them. It does not with ``sides="midpoint"``, or with a `metric` of
+        your own unless it reranks. Where squares would overflow or vanish, in another
+        unit. There is none where the samples are those of a Dask collection.
     input_tangents_ : generator, ndarray or None
         What may vary, fitted.
     sides_ : {"both", "query", "reference", "mean", "midpoint", "none"}
         Which end moves; "none" where "auto" found that tangents only harm.
+    spring_ : float
+        Price of moving.
     candidate_transform_ : transformer or None
         What makes the features of candidates, fitted.
     temperature_ : float
@@ -150,12 +155,12 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
 
     Notes
     -----
-    Margins are "relative" for one neighbour: of the squared distances to the nearest of
-    the label and the nearest of all others that the search looks at. For more
-    neighbours they are a "vote_fraction": of the votes, less that of the next class.
-    Distances that are returned come from the explicit residual in float64, whatever the
-    dtype of the samples. Equally near neighbours are ordered by class, then by index.
-    Inside ``with widemargin.show_progress():`` a bar shows how far the search is.
+    Margins are "relative" for one neighbour. They compare the squared distances to the
+    nearest sample of the label and to the nearest other one. For more neighbours they
+    are a "vote_fraction": of the votes, less that of the next class. Distances that are
+    returned come from the explicit residual in float64, whatever the dtype of the
+    samples. Equally near neighbours are ordered by class, then by index. Inside ``with
+    widemargin.show_progress():`` a bar shows how far the search is.
 
     References
     ----------
@@ -185,7 +190,7 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
     weights: Literal["uniform", "distance"] | Callable = "uniform"
     tangents: Any = None
     sides: Literal["auto", "both", "query", "reference", "mean", "midpoint"] = "auto"
-    spring: NotNegative = 1e-5
+    spring: NotNegative | Literal["auto"] = "auto"
     metric: Literal["tangent"] | Callable = "tangent"
     algorithm: Literal["exact", "brute", "rerank"] = "exact"
     n_candidates: Counted = 500
@@ -202,6 +207,19 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
     @property
     def _k(self) -> int:
         return getattr(self, "_n_neighbors", self.n_neighbors)
+
+    @property
+    def _keeps_distances(self) -> bool:
+        """Whether distances between samples do not depend on the others."""
+        if self.algorithm == "rerank" or self.transformations is not None:
+            return False
+        if callable(self.metric):
+            return True
+        given = "none" if self.tangents is None else self.tangents
+        if isinstance(given, str):
+            return given == "none"
+        learns = getattr(type(given), "fit", None) not in (None, TangentGenerator.fit)
+        return self.sides != "auto" and not learns
 
     @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -236,7 +254,7 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         data = {"X": samples.X, "y": samples.labels, "sample_weight": samples.weights}
         with FitTasks(self, 2, **data) as tasks:
             with tasks.parts("tangents"):
-                self._fit_metric(metric, samples, samples.X)
+                self._fit_metric(metric, samples)
                 samples = self._with_copies(samples)
                 self.bundle_ = self._bundle(samples.X, samples.labels)
             self._dtype = numpy_dtype(self.bundle_.points)
@@ -253,9 +271,6 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
             return samples
         n, times = len(samples), 1 + len(transformations)
         versions = [samples.X, *copies(samples.X, transformations)]
-        if self._squares:
-            for version in versions:
-                check_squares(version, self._metric.unit)
         order = np.argsort(np.tile(samples.codes, times), kind="stable")
         # Of a class those that were given come first.
         origin = np.tile(np.arange(n), times)[order]
@@ -292,24 +307,13 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
             )
         return metric_of(tangents, self.sides, self.spring)
 
-    def _fit_metric(self, metric: TangentMetric, samples: Samples, limits: Any) -> None:
-        """Fit the metric to samples, in a unit of all that lie within the limits."""
+    def _fit_metric(self, metric: TangentMetric, samples: Samples) -> None:
+        """Fit the metric to samples, and what looks for candidates."""
         own = callable(self.metric)
-        if not own:
-            metric = metric.in_unit_of(limits)
         metric = metric.fit(samples.X, samples.labels)
-        self.sides_ = metric.sides
-        if self.sides == "auto" and not own:
-            metric, self.sides_ = helpful_metric(
-                metric, samples.X, samples.codes, samples.labels, samples.weights
-            )
-        self.input_tangents_ = metric.tangents
+        metric = self._keep_metric(metric, samples, is_auto(self.sides) and not own)
         self._wanted = Wanted(self.algorithm, n_candidates=int(self.n_candidates))
         reranks = self.algorithm == "rerank"
-        # A distance of one's own need not square anything.
-        self._squares = not own or reranks
-        if self._squares:
-            check_squares(limits, metric.unit)
         # What says where to look, where the metric itself belongs to no end.
         self._scout: TangentMetric | None = None
         if self.candidate_transform is None and (own or metric.sides == "midpoint"):
@@ -339,8 +343,8 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         self.classes_, self._weights = given.classes, self.weights
         data = {"X": some.X, "y": some.labels, "sample_weight": some.weights}
         with FitTasks(self, 1, **data) as tasks, tasks.whole("indices"):
-            self._fit_metric(metric, some, given.limits)
-            self._dtype = in_unit(given.limits, self._metric.unit).dtype
+            self._fit_metric(metric, some)
+            self._dtype = given.limits.dtype
             # Where every part stands among all samples, class by class and as given.
             earlier = np.cumsum(given.counts, axis=0) - given.counts
             per_class = given.counts.sum(axis=0)
@@ -387,13 +391,12 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         self._codes, self._votes = nearest.codes.ravel(), nearest.votes.ravel()
         self._positions = nearest.positions.ravel()
 
-    def _bundle(self, X: NDArray, labels: NDArray, unit: float | None = None) -> Bundle:
+    def _bundle(self, X: NDArray, labels: NDArray) -> Bundle:
         metric = self._scout or self._metric
-        metric = metric if unit is None else replace(metric, unit=unit)
         return metric.bundle(X, labels, n_jobs=self.n_jobs)
 
     def _remake(self, points: NDArray) -> None:
-        self.bundle_ = self._bundle(points, self.classes_[self._codes], unit=1.0)
+        self.bundle_ = self._bundle(points, self.classes_[self._codes])
 
     def _make_index(self, references: Bundle) -> Any:
         given, wanted = (references, self._codes, len(self.classes_)), self._wanted
@@ -403,9 +406,8 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
             if self._is_squared and self._metric.sides != "midpoint":
                 refuse_device(TANGENT_CANDIDATES, X=references.points)
             candidates = FeatureCandidates(
-                self.candidate_transform_, references.points, wanted.n_candidates,
-                self._metric.unit,
-            )  # fmt: skip
+                self.candidate_transform_, references.points, wanted.n_candidates
+            )
         elif self._scout is not None:
             look = wanted._replace(algorithm="brute")
             candidates = index_of(*given, self._scout, look)
@@ -453,7 +455,7 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
             back = np.argsort(self._positions)
             distances, found = distances[back], found[back]
         indices = self._positions[found]
-        return (distances * self._metric.unit, indices) if return_distance else indices
+        return (distances, indices) if return_distance else indices
 
     def _neighbors(self, X: Any, k: int) -> tuple[NDArray, NDArray]:
         """Distances and places, among the ordered samples, of the k nearest."""
@@ -484,17 +486,14 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         return not isinstance(self._metric, FunctionMetric)
 
     def _check_predict(self, X):
-        check_is_fitted(self)
-        X = check_X(self, X, order="C")
-        if self._squares:
-            check_squares(X, self._metric.unit)
+        X = super()._check_predict(X)
         # Frames have the dtype of their points; the finer one serves both ends.
         return in_dtype(X, np.result_type(numpy_dtype(X), self._dtype))
 
     def _shares(self, X):
         """Share of the votes of every class, and how near it comes, in (0, 1)."""
         distances, places = self._neighbors(X, self._n_neighbors)
-        weights = _vote_weights(self._weights, distances * self._metric.unit)
+        weights = _vote_weights(self._weights, distances)
         weights = weights * self._votes[places]
         n, k = weights.shape
         shares, nearness = np.zeros((2, n, len(self.classes_)))
@@ -517,8 +516,10 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         if not self._is_squared:
             second = np.partition(D, 1, axis=1)[:, 1:2]
             unit = np.where((second > 0) & np.isfinite(second), second, 1)
-            with np.errstate(over="ignore"):
-                D = (D / unit) ** 2
+            D = (
+                np.where(np.isfinite(D), np.minimum(D, 1e100 * unit) / unit, np.inf)
+                ** 2
+            )
         costs = relative_distances(D)
         # Of a class without candidates nothing nearer was seen.
         there = np.isfinite(costs)
@@ -566,7 +567,7 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
             part._votes = self._votes[keep]
             part._n_neighbors = min(self._n_neighbors, len(keep))
             with observed_by(None):
-                costs, answers = part._costs(points[rows] * self._metric.unit)
+                costs, answers = part._costs(points[rows])
             said.append(LeftOut(costs, answers, self._codes[rows], weights[rows]))
         return joined(said)
 
@@ -581,10 +582,10 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         Returns
         -------
         ndarray of shape (n_queries, n_classes)
-            Softmax of what the share of the vote, or of one neighbour the relative
-            squared distance to the class, is behind that of the answer, over
-            ``temperature_``. It is found when probabilities are first asked for, on up
-            to about 500 training samples that look for their neighbours among others.
+            Softmax over ``temperature_`` of the shares of the votes or, with one
+            neighbour, of the relative squared distances. It is found when probabilities
+            are first asked for, on up to about 500 training samples that look for their
+            neighbours among others.
         """
         return super().predict_proba(X)
 
@@ -698,8 +699,8 @@ def _vote_weights(weights: str | Callable, distances: NDArray) -> NDArray:
         return np.ones_like(distances)
     # A neighbour at distance 0 outvotes all that are farther. Only ratios count.
     nearest = distances[:, :1]
-    with np.errstate(invalid="ignore"):
-        return np.where(nearest == 0, distances == 0, nearest / distances)
+    ones = np.ones_like(distances)
+    return np.divide(nearest, distances, out=ones, where=distances > 0)
 
 
 def _checked_weights(given: Any, shape: tuple[int, ...]) -> NDArray:

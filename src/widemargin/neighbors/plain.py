@@ -4,11 +4,15 @@ With one frame V for all, :math:`|\delta|^2 - |V \delta|^2 / (1 + k)` is the pla
 squared distance of points whose part along V is shrunk by
 :math:`\sqrt{k / (1 + k)}`. A tree or products find the k + 1 nearest of those. Their
 distances are computed again from the difference; a query whose k-th is not clearly
-nearer than the last one found meets all references. Shapes: queries (n, d), answers
+nearer than the last one found meets all references.
+
+The nearest of every class come from one product: a class has a segment of its columns,
+and what may be the smallest there is computed again. Shapes: queries (n, d), answers
 (n, k).
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,12 +21,17 @@ from scipy.spatial import KDTree
 from sklearn.neighbors import NearestNeighbors
 
 from widemargin._compute.formulas import on_a_shared_frame
-from widemargin._compute.machine import batched_slices, rows_in_budget, worker_count
+from widemargin._compute.machine import (
+    batched_slices,
+    rows_in_budget,
+    thread_map,
+    worker_count,
+)
 from widemargin._compute.nearest import (
     expanded_distances,
-    product_error,
     squared_norms,
 )
+from widemargin._compute.rounding import product_error
 from widemargin._core.arrays import cached_on
 from widemargin.metrics import TangentMetric
 from widemargin.neighbors.index import Index
@@ -36,6 +45,9 @@ MORE = 1
 TREE_FEATURES, LEAF = 15, 32
 # Lengths whose squares float32 holds.
 TOO_LONG = 1e15
+# Products that stay in a cache, and how many references of a class may be the nearest
+# before float32 tells too little.
+IN_CACHE, CLOSE = 2**17, 4
 
 
 class PlainIndex(Index):
@@ -105,12 +117,75 @@ class PlainIndex(Index):
 
     def class_distances(self, queries: Bundle, n_jobs: int | None = None) -> NDArray:
         """Squared distances (n, n_classes) to the nearest of every class."""
-        out = np.full((len(queries), self.n_classes), np.inf)
+        x, out = queries.points, np.full((len(queries), self.n_classes), np.inf)
+        if x.shape[1] > TREE_FEATURES:
+            out[:, self.present] = self._nearest_of_each(x, n_jobs)
+            return out
         stops = np.append(self.starts[1:], len(self.codes))
         for c, start, stop in zip(self.present, self.starts, stops, strict=True):
-            d2, _ = self._nearest(queries.points, int(start), int(stop), 1)
+            d2, _ = self._nearest(x, int(start), int(stop), 1)
             out[:, c] = d2[:, 0]
         return out
+
+    def _nearest_of_each(self, x: NDArray, n_jobs: int | None) -> NDArray:
+        """Squared distances (n, n_present) to the nearest of every class, by products.
+
+        Half of |x - y|^2 - |x|^2 is |y|^2 / 2 - x.y, which a product gives but for its
+        rounding. Two of these may both be the smallest if they are no farther apart
+        than what both may be wrong by.
+        """
+        folded, whole, lengths = self._fold(x)
+        out = np.empty((len(x), len(self.present)))
+        unit = float(self.lengths[1]) or 1.0
+        near = lengths < TOO_LONG * unit
+        folded /= unit
+        folded[~near] = 0
+        fine = 2 * product_error(np.float64, x.shape[1])
+        before = fine * (whole + self.lengths[0]) * (lengths + self.lengths[1])
+        before[~near] = np.inf
+        reach = (lengths**2 + self.lengths[1] ** 2, before, unit**2)
+        edges = list(pairwise([*self.starts.tolist(), len(self.codes)]))
+
+        def fill(rows: slice) -> None:
+            size = rows.stop - rows.start
+            for dtype in (np.dtype(np.float32), np.dtype(np.float64)):
+                y, halves = self._in_unit(dtype, unit)
+                error = product_error(dtype, x.shape[1]) * reach[0][rows]
+                apart = ((error + reach[1][rows]) / reach[2])[:, None]
+                rough = folded[rows].astype(dtype) @ y.T
+                np.subtract(halves, rough, out=rough)
+                least = np.minimum.reduceat(rough, self.starts, axis=1)
+                most = np.nextafter((least + apart).astype(dtype), np.inf, dtype=dtype)
+                close = np.empty(rough.shape, bool)
+                for c, (start, stop) in enumerate(edges):
+                    part = slice(start, stop)
+                    np.less_equal(rough[:, part], most[:, [c]], out=close[:, part])
+                found = np.flatnonzero(close)
+                if len(found) <= CLOSE * least.size:
+                    break
+            i, j = np.divmod(found, len(self.codes))
+            d2 = self._from_differences(x[rows], i, j)
+            # Each has at least one: in the order of rows, and of classes in a row.
+            own = i * self.n_classes + self.codes[j]
+            first = np.flatnonzero(np.diff(own, prepend=-1))
+            out[rows] = np.minimum.reduceat(d2, first).reshape(size, -1)
+
+        rows = batched_slices(len(x), max(16, IN_CACHE // len(self.codes)))
+        thread_map(fill, rows, n_jobs, "distances")
+        return out
+
+    def _in_unit(self, dtype: np.dtype, unit: float) -> tuple[NDArray, NDArray]:
+        """Return the folded references in a unit, and half their squared norms."""
+
+        def make() -> tuple[NDArray, NDArray]:
+            y = self.folded.astype(float)
+            if dtype != self.folded.dtype == np.float32:
+                # What is kept was rounded.
+                y = self._fold(self.references.points)[0]
+            y /= unit
+            return y.astype(dtype), (squared_norms(y) / 2).astype(dtype)
+
+        return cached_on(self, ("unit", dtype), make)
 
     def _nearest(
         self, x: NDArray, start: int, stop: int, k: int

@@ -29,6 +29,7 @@ from widemargin._compute.formulas import (
     ALL,
     OTHER,
     SAME,
+    Counted,
     nearest_of_candidates,
     nearest_under_bounds,
     on_a_shared_frame,
@@ -42,8 +43,9 @@ from widemargin._compute.machine import (
     rows_in_budget,
     thread_map,
 )
-from widemargin._compute.nearest import product_error, some_eigenpairs
+from widemargin._compute.nearest import some_eigenpairs
 from widemargin._compute.pairs import References, pair_distances
+from widemargin._compute.rounding import product_error, rounded_down
 from widemargin.metrics import TangentMetric
 from widemargin.neighbors.index import Index
 from widemargin.tangents import Bundle, orthonormalize
@@ -229,7 +231,7 @@ class PrunedIndex(Index):
         return nearest(
             material, queries.points.astype(dtype, copy=False),
             x_frames.astype(dtype, copy=False), references.points, y_frames, sides,
-            self.spring, labels, self.codes, kind, k, n_jobs,
+            self.spring, Counted(labels, self.codes, kind), k, n_jobs,
         )  # fmt: skip
 
     def _material(self, queries: Bundle, k: int, n_jobs: int | None) -> NDArray:
@@ -245,8 +247,7 @@ class PrunedIndex(Index):
         dtype = np.result_type(queries.points, self.references.points)
         if np.can_cast(bounds.dtype, dtype):
             return bounds.astype(dtype, copy=False)
-        with np.errstate(over="ignore"):
-            return np.nextafter(bounds.astype(dtype), dtype.type(-np.inf))
+        return rounded_down(bounds, dtype)
 
     def candidates(
         self,

@@ -24,8 +24,9 @@ from widemargin._compute.engines import formula
 from widemargin._compute.machine import batched_slices
 from widemargin._compute.nearest import class_minima, squared_distances
 from widemargin._compute.progress import announced
-from widemargin._core.arrays import beside, rows_at_once
-from widemargin._core.checks import check_number, check_squares, is_auto
+from widemargin._compute.rounding import epsilon, rounded_down
+from widemargin._core.arrays import beside, numpy_dtype, rows_at_once, to_numpy, xp_of
+from widemargin._core.checks import check_number, check_size, is_auto
 from widemargin._core.classifier import SoftClassifier
 from widemargin._core.decisions import best_other, class_codes, relative_distances
 from widemargin._core.samples import Samples
@@ -70,6 +71,8 @@ class PrototypeClassifier(SoftClassifier):
     """
 
     margin_unit = "relative"
+    # The smallest distance has the largest margin.
+    _predicts_the_best = True
     # What features are divided by before they are compared; None for nothing.
     scale_: NDArray | None = None
     # Whether the samples decided how many references there are.
@@ -103,9 +106,15 @@ class PrototypeClassifier(SoftClassifier):
         """(n_samples, n_classes) squared distances; the smallest decides."""
         return self._reduced(self._squared_distances(X))
 
-    def _checked(self, X: Any) -> NDArray:
-        unit = 1.0 if self.scale_ is None else min(1.0, float(self.scale_.min()))
-        return check_squares(super()._checked(X), unit)
+    def _check_predict(self, X: Any) -> NDArray:
+        X = super()._check_predict(X)
+        if self.scale_ is not None:
+            # A feature may be small in training and huge in a query.
+            xp, dtype = xp_of(X), numpy_dtype(X)
+            ends = to_numpy(xp.stack([xp.min(X, axis=0), xp.max(X, axis=0)]))
+            name = "X, in units of the spread of each feature,"
+            check_size(ends.astype(float) / self.scale_, name, dtype=dtype)
+        return X
 
     def _in_chunks(self, X: NDArray, function: Callable[[NDArray], NDArray]) -> NDArray:
         width = X.shape[1] + 3 * (len(self.prototype_labels_) + len(self.classes_))
@@ -194,8 +203,7 @@ class PrototypeClassifier(SoftClassifier):
             own = D[np.arange(len(D)), samples.codes]
             own = own[np.isfinite(own)]
             T = float(temperature) * (float(own.mean()) if len(own) else 1.0)
-            numbers = np.finfo(np.float64)
-            self.temperature_ = float(np.clip(T, numbers.tiny, numbers.max))
+            self.temperature_ = float(np.clip(T, 1e-300, 1e300))
 
     def _relative_distances(self, X: NDArray) -> NDArray:
         return self._costs(X)[0]
@@ -227,7 +235,8 @@ class PrototypeClassifier(SoftClassifier):
 
     def _distances_to_classes(self, X: NDArray) -> NDArray:
         """(n_samples, n_classes) distances to the nearest reference of every class."""
-        return np.sqrt(self._in_chunks(X, self._class_distances))
+        D = self._in_chunks(X, self._class_distances)
+        return np.sqrt(D, out=D)
 
     def certified_radius(self, X: ArrayLike) -> NDArray:
         """Return a radius around each sample within which its label cannot change.
@@ -247,29 +256,27 @@ class PrototypeClassifier(SoftClassifier):
         ndarray of shape (n_samples,)
             Radii, in the units of the features.
         """
-        samples = self._checked(X)
+        samples = self._check_predict(X)
         speed = self._lipschitz()
-        rounding = 4 * float(np.finfo(samples.dtype).eps)
+        error = 4 * epsilon(samples.dtype)
 
         def radius(x: NDArray) -> NDArray:
             below, above = self._distance_bounds(x.astype(float))
             # Answers are given in the type of the samples, and round as it does.
-            near = self._reduced(above * (1 + rounding))
-            far = self._reduced(below * (1 - rounding))
+            near = self._reduced(above * (1 + error))
+            far = self._reduced(below * (1 - error))
             rows, answers = np.arange(len(x)), near.argmin(axis=1)
             d_plus = np.sqrt(near[rows, answers])
             far[rows, answers] = np.inf
             d_minus = np.sqrt(far.min(axis=1))
-            with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-                margin = hypothesis_margin(d_plus, d_minus)
-                # Of a tie nothing is certain, even where no distance ever changes.
-                none = np.zeros_like(margin)
-                return np.divide(margin, speed, out=none, where=margin > 0)
+            margin = hypothesis_margin(d_plus, d_minus)
+            # Of a tie nothing is certain, even where no distance ever changes.
+            if speed == 0:
+                return np.where(margin > 0, np.inf, 0.0)
+            return np.maximum(margin, 0.0) / speed
 
         radii = self._in_chunks(samples, radius) * (1 - 1e-12)
-        radii = np.minimum(radii, float(np.finfo(samples.dtype).max))
-        rounded = radii.astype(samples.dtype)
-        return np.where(rounded > radii, np.nextafter(rounded, 0), rounded)
+        return rounded_down(radii, samples.dtype)
 
     def _lipschitz(self) -> float:
         """How fast the distance to a reference can change with the sample."""
@@ -323,7 +330,7 @@ class PrototypeClassifier(SoftClassifier):
         holds for prototypes that are points, compared by a distance fixed beforehand,
         where the nearest decides; other models refuse.
         """
-        samples = self._checked(X)
+        samples = self._check_predict(X)
         self._check_bound()
         codes = class_codes(y, self.classes_, len(samples))
         radius = float(np.sqrt(self._squared_norms(samples).max())) or 1.0

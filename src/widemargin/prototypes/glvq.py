@@ -16,18 +16,21 @@ The formulas take arrays of NumPy and tensors alike. `glvq_pass` has a compiled 
 Sato and Yamada, "Generalized learning vector quantization", NIPS 1995.
 """
 
-from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
 from widemargin._compute.engines import formula
-from widemargin._compute.nearest import expanded_distances, nearest_of, product_error
+from widemargin._compute.nearest import expanded_distances, nearest_of
+from widemargin._compute.rounding import product_error
 from widemargin._core.arrays import (
     beside,
     in_dtype,
+    largest_of,
     numpy_dtype,
     to_device,
     to_numpy,
@@ -38,7 +41,7 @@ from widemargin._core.lazy import without_callbacks
 from widemargin._core.params import Counted, Fraction, Positive, parameters
 from widemargin._core.samples import Samples
 from widemargin.margins import Sigmoid, check_loss
-from widemargin.margins.losses import LOSSES, value_and_slope
+from widemargin.margins.losses import BY_NAME, value_and_slope
 from widemargin.prototypes import optimizer
 from widemargin.prototypes.initialization import (
     chosen_scale,
@@ -54,8 +57,14 @@ from widemargin.prototypes.training import (
     State,
     Step,
     TrainedPrototypes,
+    is_sound,
+    stepping,
 )
 
+# Samples from which on twenty batches are worth a compiled pass.
+COMPILED = 500
+# Samples, in all, of models that are trained together.
+TOGETHER = 2000
 # Samples that a temperature starts from.
 WARMED = 1000
 
@@ -75,7 +84,7 @@ class Pairs(NamedTuple):
         """How often each prototype is the nearest of the own class."""
         xp = xp_of(self.C)
         columns = xp.arange(self.C.shape[1], device=self.C.device)
-        return xp.sum(in_dtype(self.winners[:, None] == columns, np.int64), axis=0)
+        return (self.winners[:, None] == columns).sum(0)
 
     def summed(self, **gradients: Any) -> Sums:
         """Return what a step takes of a batch with these gradients."""
@@ -103,14 +112,15 @@ def coefficients(
     xp = xp_of(D)
     right = labels[None, :] == codes[:, None]
     own, others = xp.where(right, D, np.inf), xp.where(right, np.inf, D)
-    plus, minus = xp.argmin(own, axis=1), xp.argmin(others, axis=1)
+    plus, minus = own.argmin(1), others.argmin(1)
     rows = xp.arange(D.shape[0], device=D.device)
     d_plus, d_minus = own[rows, plus], others[rows, minus]
     no_plus, no_minus = xp.isinf(d_plus), xp.isinf(d_minus)
-    rounding = 2 * x_errors + p_errors[plus] + p_errors[minus]
-    clear = ~no_plus & ~no_minus & (d_plus + d_minus > rounding)
-    d_plus, d_minus = xp.where(clear, d_plus, 1.0), xp.where(clear, d_minus, 1.0)
     total = d_plus + d_minus
+    clear = total > 2 * x_errors + p_errors[plus] + p_errors[minus]
+    clear &= ~xp.isinf(total)
+    d_plus, d_minus = xp.where(clear, d_plus, 1.0), xp.where(clear, d_minus, 1.0)
+    total = xp.where(clear, total, 2.0)
     dtype = numpy_dtype(D)
     won = in_dtype(no_minus, dtype) - in_dtype(no_plus, dtype)
     value, slope = value_and_slope(loss, (d_minus - d_plus) / total + won)
@@ -118,7 +128,7 @@ def coefficients(
     C = xp.zeros_like(D)
     C[rows, plus] = -slope * (d_minus / total)
     C[rows, minus] += slope * (d_plus / total)
-    value = xp.sum(in_dtype(weights * value, np.float64))
+    value = in_dtype(weights * value, np.float64).sum()
     return Pairs(value, C, xp.where(no_plus, minus, plus))
 
 
@@ -136,7 +146,9 @@ class Centred:
     is_risky: bool = False
 
     def __getitem__(self, rows: Any) -> "Centred":
-        return self._each(lambda a: a[rows])
+        offsets = None if self.offsets is None else self.offsets[rows]
+        own = self.X[rows], self.codes[rows], self.weights[rows], self.norms[rows]
+        return Centred(*own, offsets, self.is_risky)
 
     @cached_property
     def narrow(self) -> tuple[np.ndarray, float]:
@@ -148,14 +160,12 @@ class Centred:
 
     def at(self, device: Any) -> "Centred":
         """Return the samples, whole if they are to be on a device; None leaves them."""
-        return self._each(lambda a: to_device(a, device))
 
-    def _each(self, change: Callable[[Any], Any]) -> "Centred":
-        names = "X", "codes", "weights", "norms", "offsets"
-        rows = {name: getattr(self, name) for name in names}
-        return replace(
-            self, **{name: change(a) for name, a in rows.items() if a is not None}
-        )
+        def put(rows: Any) -> Any:
+            return None if rows is None else to_device(rows, device)
+
+        own = put(self.X), put(self.codes), put(self.weights), put(self.norms)
+        return Centred(*own, put(self.offsets), self.is_risky)
 
 
 def squared_distances(X: Any, P: Any, X_norms: Any = None) -> Any:
@@ -329,8 +339,8 @@ class GLVQClassifier(TrainedPrototypes):
     learning_rate : float, default=0.1
         First step, a multiple of the standard deviation of each feature within classes.
     batch_size : int or "auto", default="auto"
-        Distinct samples per gradient. "auto" makes about twenty batches of 16 to 512
-        samples.
+        Distinct samples per gradient. "auto" makes about twenty batches of 25 to 512
+        samples, and batches of 50 from fewer than 500 samples.
     reinit_dead : bool, default=True
         In the first half of the epochs, move prototypes that are nearest to no sample
         of their class. They go to the sample farthest from all prototypes of the class.
@@ -401,6 +411,12 @@ class GLVQClassifier(TrainedPrototypes):
 
     _exact_weights = True
     _joins = True
+    # Samples of a batch where there are few.
+    _few_batch = 50
+    # Passes over the samples in one epoch.
+    _rounds = 1
+    # Whether prototypes and nothing else is learned: models that are apart are so.
+    _apart = True
     device_methods: ClassVar[tuple[str, ...]] = DEVICE_METHODS
     lazy_methods: ClassVar[tuple[str, ...]] = ("fit",)
 
@@ -437,7 +453,7 @@ class GLVQClassifier(TrainedPrototypes):
         if self._is_soft:
             return SoftLoss(self.loss, 1.0)
         if isinstance(self.loss, str):
-            check_option("loss", self.loss, (*LOSSES, *SOFT))
+            check_option("loss", self.loss, (*BY_NAME, *SOFT))
         return check_loss(Sigmoid(beta=10.0) if self.loss is None else self.loss)
 
     def _prepare(
@@ -483,17 +499,106 @@ class GLVQClassifier(TrainedPrototypes):
         # A sum over blocks is a trip to all of them, however few the rows.
         size = self._size_of_batch(n, n if parts.here is None else 512)
         rate = self.learning_rate * (self._pace if n_epochs == np.inf else 1)
-        return list(optimizer.shuffled_batches(size, rate, n, rng, epoch, n_epochs))
+        rounds = self._rounds
+        return [
+            batch
+            for k in range(epoch * rounds, (epoch + 1) * rounds)
+            for batch in optimizer.shuffled_batches(
+                size, rate, n, rng, k, n_epochs * rounds
+            )
+        ]
 
     def _size_of_batch(self, n: int, most: int = 512) -> int:
         if isinstance(self.batch_size, str):
-            return min(max(n // 20, 16), most)
+            # In NumPy a step of 50 takes as long as one of 16.
+            return min(n // 20 if n >= COMPILED else self._few_batch, most)
         return self.batch_size
 
-    def _trial_epochs(self, n_samples: int) -> int:
-        # A hundred steps, five epochs of most: with fewer, few samples of many features
-        # seem to need more prototypes; with more, trials tell no more.
-        return max(5, 100 * self._size_of_batch(n_samples) // n_samples)
+    def _trial(self, size: int | None) -> Self:
+        """Return a model to try a number of prototypes with."""
+        trial = copy(self)
+        trial._size, trial._is_trial, trial._rounds = size, True, self._n_epochs()
+        trial.max_iter = 1
+        return trial
+
+    def _wrong(self, trials: Sequence[tuple[Mapped, Samples]]) -> np.ndarray:
+        """Train on each of the data and return which of those asked are wrong."""
+        data = [one for one, _ in trials]
+        starts = [self._start(one, np.random.RandomState(0)) for one in data]
+        with stepping():
+            states = self._briefly_trained(data, starts)
+            wrong = []
+            for state, (one, left) in zip(states, trials, strict=True):
+                self._take(self._postprocess(state, one))
+                wrong.append(self._nearest_codes(left.X) != left.codes)
+        return np.concatenate(wrong)
+
+    def _briefly_trained(
+        self, data: Sequence[Mapped], starts: list[State]
+    ) -> list[State]:
+        """Return states after some fifty steps, five epochs of most samples.
+
+        With fewer, few samples of many features seem to need more prototypes; with
+        more, trials tell no more. They are one epoch: nothing revives or grows.
+        """
+        size = self._size_of_batch(len(data[0].X))
+        rounds = max(5, -(-50 // -(-len(data[0].X) // size)))
+        self._rounds = min(self._rounds, rounds)
+        if self._apart and sum(len(one.X) for one in data) <= TOGETHER:
+            states = self._trained_together(data, starts, size)
+        else:
+            rng = np.random.RandomState
+            steps = (self._step(one, rng(0), 1) for one in data)
+            states = [
+                step(one, 0).state for step, one in zip(steps, starts, strict=True)
+            ]
+        pairs = zip(states, starts, strict=True)
+        return [after if is_sound(self, after) else start for after, start in pairs]
+
+    def _trained_together(
+        self, data: Sequence[Mapped], starts: list[State], size: int
+    ) -> list[State]:
+        """Train models of few samples at once: a step takes as long for one as for all.
+
+        Features that nothing moves in hold them farther apart than anything within, in
+        main memory wherever the samples are.
+        """
+        joint, n_classes = copy(self), len(self.classes_)
+        numbers = range(len(data))
+        sizes = [len(one.X) for one in data]
+        centre = to_numpy(data[0].X).mean(axis=0)
+        X = np.concatenate([to_numpy(one.X) for one in data]) - centre
+        far = 4 * largest_of(X) * np.sqrt(X.shape[1])
+        place = (far * np.eye(len(data))).astype(X.dtype)
+        X = np.hstack([X, np.repeat(place, sizes, axis=0)])
+        offsets = [to_numpy(one.offsets) for one in data if one.offsets is not None]
+        codes = np.concatenate([n_classes * k + data[k].samples.codes for k in numbers])
+        weights = np.concatenate([one.samples.weights for one in data])
+        joint.classes_, joint.scale_ = np.arange(n_classes * len(data)), None
+        joint.batch_size = size * len(data)
+        samples = Samples(X, codes, weights, joint.classes_, np.arange(len(X)))
+        placed = [self._placed_again(one["prototypes"]) - centre for one in starts]
+        own = np.repeat(place, [len(p) for p in placed], axis=0)
+        P = np.hstack([np.concatenate(placed), own])
+        labels = np.concatenate([n_classes * k + starts[k]["codes"] for k in numbers])
+        still = np.zeros(len(data), X.dtype)
+        state = {
+            "prototypes": P,
+            "codes": labels,
+            "spread": np.append(starts[0]["spread"], still),
+            **optimizer.start("prototypes", P),
+        }
+        mapped = Mapped(samples, X, np.concatenate(offsets) if offsets else None)
+        state = joint._step(mapped, np.random.RandomState(0), 1)(state, 0).state
+        owner, P = state["codes"] // n_classes, state["prototypes"][:, : -len(data)]
+        return [
+            {
+                **starts[k],
+                "prototypes": self._shown(P[owner == k] + centre),
+                "codes": state["codes"][owner == k] % n_classes,
+            }
+            for k in numbers
+        ]
 
     def _order(self, samples: Samples, rng: np.random.RandomState) -> np.ndarray:
         """Random order, but by class within a batch: its prototypes stay at hand."""

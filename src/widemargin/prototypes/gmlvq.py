@@ -108,8 +108,8 @@ class GMLVQClassifier(
     matrix_learning_rate : float, default=0.05
         First step of Omega, a multiple of its root mean square element.
     batch_size : int or "auto", default="auto"
-        Distinct samples per gradient. "auto" makes about twenty batches of 16 to 512
-        samples.
+        Distinct samples per gradient. "auto" makes about twenty batches of 25 to 512
+        samples, and batches of 20 from fewer than 500 samples.
     reinit_dead : bool, default=True
         In the first half of the epochs, move prototypes that are nearest to no sample
         of their class. They go to the sample farthest from all prototypes of the class.
@@ -310,8 +310,11 @@ class GMLVQClassifier(
                 "weight per feature."
             )
 
-    def _trial(self, size: int | None, n_samples: int) -> Self:
-        trial = super()._trial(size, n_samples)
+    # Models share the metric, which takes more steps to learn.
+    _apart, _few_batch = False, 20
+
+    def _trial(self, size: int | None) -> Self:
+        trial = super()._trial(size)
         trial.scale = "within_class_std" if self._divides else "none"
         return trial
 

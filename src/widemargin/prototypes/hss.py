@@ -14,7 +14,8 @@ Reference: T. Hastie, P. Simard, E. Säckinger, Learning prototype models for ta
 distance, NIPS 1994. Shapes: points (n, d), frames (n, l, d).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -28,12 +29,14 @@ from widemargin._core.lazy import without_callbacks
 from widemargin._core.params import Counted, NotNegative, parameters
 from widemargin._core.samples import Samples
 from widemargin._core.select import select
-from widemargin.metrics import TangentMetric
+from widemargin.margins import relative_margin
+from widemargin.metrics import TangentMetric, stiffness
 from widemargin.prototypes.initialization import k_means
 from widemargin.prototypes.tangent_models import (
     ONE_SIDED,
     TRIED_ON,
     TangentModels,
+    Trials,
     check_metric,
     model_counts,
     model_distances,
@@ -61,8 +64,9 @@ TRIAL_ROUNDS = 3
 # How many samples per class they are tried on, TRIED_ON in all at least. On 60 of each
 # pendigits got one model per class, which errs twice as often as the ten of 200.
 PER_CLASS = 200
-# A spring that bends inputs little, in units of their own length.
-STIFF = 0.3
+# By how many deviations models of the kind that is fitted must be better where inputs
+# bend. Of 0 to 2 that errs least on parts of training sets (tangents_hurt.md).
+KEPT = 2.0
 # What a fit leaves of the moments of its models.
 LEADING = ("mass", "along", "across")
 
@@ -333,57 +337,81 @@ class ByClass(NamedTuple):
     parts: Any
 
 
-def _wrongly_answered(
+def _left_out_distances(
     classes: dict[int, ClassSamples],
     metric: TangentMetric,
     asked: Bundle,
-    codes: NDArray,
     init: str = "kmeans",
+    rounds: int = TRIAL_ROUNDS,
 ) -> NDArray:
-    """Whether models that are fitted in a few rounds answer samples wrongly."""
+    """(n, n_classes) distances to models of `classes` that are fitted in few rounds."""
     random, D = np.random.RandomState(0), []
     for own in classes.values():
         start = own.start(own.count, init, random)
-        C, T, _, _ = own.alternate(start, TRIAL_ROUNDS)
+        C, T, _, _ = own.alternate(start, rounds)
         D.append(model_distances(metric, asked, C, T).min(axis=1))
-    return np.array(list(classes))[np.argmin(D, axis=0)] != codes
+    return np.stack(D, axis=1)
 
 
-def helpful_metric(
+def suited_metric(
     model: Any, samples: Samples, bent: Bundle
 ) -> tuple[TangentMetric, Bundle]:
     """Let inputs bend as left-out samples ask for: freely, stiffly or not at all.
 
     `bent` are the samples with their frames; what is returned are the metric, and the
     samples with those that it looks at. Left-out samples are answered by one model per
-    class of the others. Inputs that bend freely are the usual; others are taken that
-    answer clearly better.
+    class of the others, for TVQ as well. Inputs then keep still unless models of the
+    kind that is fitted are clearly better, too. Where too few are there to leave some
+    out, inputs bend freely.
     """
     usual = model.metric_
     if not usual.has_tangents or not is_auto(model.spring):
         return usual, bent
-    trials = tried_rows(samples.codes, np.random.RandomState(0))
+    random = np.random.RandomState(0)
+    trials = tried_rows(samples.codes, random, stiffness.TRIED_ON)
     if not trials:
         return usual, bent
     n_tangents = tried_tangents(model.n_tangents, samples.X.shape[1])[0]
 
     def seen_by(metric: TangentMetric) -> Bundle:
-        return bent if metric.has_tangents else Bundle.bare(bent.points)
+        if not metric.has_tangents:
+            return Bundle.bare(bent.points)
+        if metric.tangents is usual.tangents:
+            return bent
+        return model._bundle_references(samples, metric)
 
-    def mistakes(metric: TangentMetric) -> NDArray:
-        bundle, wrong = seen_by(metric), []
+    def margins(metric: TangentMetric) -> NDArray:
+        bundle, found = seen_by(metric), []
         for fit, asked in trials:
             few = samples.take(fit)
             parts = by_class(bundle[fit], few, metric, n_tangents, model.n_jobs)
-            codes = samples.codes[asked]
-            wrong.append(_wrongly_answered(parts, metric, bundle[asked], codes))
-        return np.concatenate(wrong).astype(float)
+            D = _left_out_distances(parts, metric, bundle[asked], rounds=1)
+            found.append(_margins(D, samples.codes[asked], parts))
+        return np.concatenate(found)
 
-    candidates = [usual, replace(usual, spring=STIFF), ONE_SIDED]
+    def own_losses(metric: TangentMetric) -> NDArray:
+        trial = copy(model)
+        trial.metric_ = metric
+        own = trial._left_out_margins(samples, seen_by(metric), trials)
+        return stiffness.logistic_losses(own, weights / weights.mean())
+
+    candidates = [ONE_SIDED, *stiffness.ladder(usual)[1:]]
     weights = np.concatenate([samples.weights[asked] for _, asked in trials])
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        metric = select(candidates, mistakes, weights, by_size=False)
+    metric = stiffness.as_stiff_as_asked(candidates, margins, weights)
+    if metric.has_tangents:
+        metric = select(
+            [ONE_SIDED, metric], own_losses, weights,
+            deviations=KEPT, share=stiffness.SHARE,
+        )  # fmt: skip
     return metric, seen_by(metric)
+
+
+def _margins(D: NDArray, codes: NDArray, classes: Iterable[int]) -> NDArray:
+    """Margins (n,) of samples by their distances (n, n_classes) to `classes`."""
+    own = codes[:, None] == list(classes)
+    return relative_margin(
+        np.where(own, D, np.inf).min(axis=1), np.where(own, np.inf, D).min(axis=1)
+    )
 
 
 @parameters
@@ -391,23 +419,25 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
     r"""Nearest class model, where a model is a mean with its principal variations.
 
     Each class gets `prototypes_per_class` affine spaces that minimise the weighted sum
-    of squared tangent distances to its samples. One-sided and with one model per class
-    this is the class mean with the leading eigenvectors of the class covariance, in
-    closed form; else an alternation whose objective never rises.
+    of squared tangent distances to its samples. With ``sides="reference"`` and one
+    model per class this is the class mean with the leading eigenvectors of the class
+    covariance, in closed form. Otherwise it is an alternation whose objective never
+    rises.
 
     Parameters
     ----------
     prototypes_per_class : int, dict of label to int, or "auto", default="auto"
-        Models per class; a class with fewer samples gets one per sample. "auto" is one,
-        or one for every ten samples and dimension of a model, ``1 + n_tangents``, with
-        30 dimensions at most, where one is clearly worse on held-out samples.
+        Models per class; a class with fewer samples gets one per sample. "auto" is one.
+        If that is clearly worse on held-out samples, it is one for every ``10 * min(1 +
+        n_tangents, 30)`` samples.
     n_tangents : int or "auto", default="auto"
         Dimensions of each model, at least 0 and below the number of features. Where a
         class varies in fewer directions (it has few samples, or constant features) the
-        rest are rows of zeros. "auto" is 20 from 160 features on. With fewer it is an
-        eighth of the features, 0, a quarter or three eighths (20 at most): with the
-        number of models the smallest that is not clearly worse on held-out samples, of
-        models of 400 others at most. The papers have one model per class and a number.
+        rest are rows of zeros. "auto" is 20 from 160 features on. With fewer it tries
+        an eighth of the features, 0, a quarter and three eighths (20 at most). Together
+        with the number of models it takes the smallest that is not clearly worse on
+        held-out samples. The trials train on 400 samples at most. The papers have one
+        model per class and a number.
     sides : {"reference", "both"}, default="reference"
         Which end bends: only the models, or the inputs along their own tangents too.
     tangents : generator or array-like of shape (n_tangents, n_features), default=None
@@ -415,17 +445,23 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         :class:`~widemargin.tangents.ImageTangents`.
     spring : float or "auto", default="auto"
         Price of moving along tangents, for ``sides="both"``; see
-        :func:`~widemargin.metrics.tangent_distances`. "auto" is 1e-5, unless 0.3, or
-        samples that keep still, have a clearly lower validation error; without tangents
-        of samples `metric_` is one-sided.
+        :func:`~widemargin.metrics.tangent_distances`. "auto" tries infinity
+        (samples keep still), 1, 0.3, 0.1, 0.03 and 1e-5 on left-out samples. It takes
+        the first that is not clearly worse than the best. It then leaves out directions
+        that harm. Tangents stay where models with them are clearly better, by two
+        deviations. Where samples keep still, `metric_` is one-sided.
     init : {"kmeans", "weights"}, default="kmeans"
-        Where several models of a class start: from the parts that k-means makes of its
-        samples, or as the models of random distributions over its samples, as in
-        section 5.1 of [2]_.
+        Start of several models of a class: the clusters of k-means, or models of
+        samples with random weights (section 5.1 of [2]_).
     max_iter : int, default=30
         Rounds of the alternation at most.
     tol : float, default=1e-4
         Stop when a round lowers the objective by less than this fraction.
+    scale : {"auto", "within_class_std", "none"}, default="auto"
+        Scaling of the features: by the standard deviation within classes, or none.
+        "auto" scales if that lowers the leave-one-out error of 1-NN on up to 1000
+        training samples. With ``sides="both"`` features stay as they are. The papers
+        have "none".
     random_state : int, RandomState or None, default=None
         Start of the alternation where there are several models per class.
     n_jobs : int, default=None
@@ -440,15 +476,18 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
     prototype_labels_ : ndarray of shape (n_models,)
         Their labels.
     tangents_ : ndarray of shape (n_models, n_tangents, n_features)
-        Orthonormal frames, zero rows last.
+        Frames, zero rows last; orthonormal where features are divided by `scale_`.
+    scale_ : ndarray of shape (n_features,) or None
+        What features are divided by in distances; None where they are not.
     metric_ : TangentMetric
         How inputs are compared with models.
     input_tangents_ : object or None
         What bends the inputs, fitted.
     temperature_ : float
-        Softmax temperature of ``predict_proba``, fitted to leave-one-out distances, or
-        with few samples to samples left out of refits; after ``partial_fit`` to the
-        latest 2000 samples, each predicted before it was learned.
+        Softmax temperature of ``predict_proba``, fitted to leave-one-out distances.
+        With few samples it is fitted to samples left out of refits. After
+        ``partial_fit`` it is fitted to the latest 2000 samples, each predicted before
+        it was learned.
     history_ : dict
         ``"objective"``: value after every round.
     n_iter_ : int
@@ -465,12 +504,13 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
     -----
     Every class is fitted alone: a weight that all its samples share cancels, so that
     there is no ``class_weight``. :meth:`partial_fit` keeps the mean and the covariance
-    of the samples that each model owns: one-sided, with one model per class and a given
-    number of tangents, batches give the model of all their samples. A class gets its
-    models with its first batch. After :meth:`fit`, and after the first 500 samples of a
-    stream where "auto" needs them to choose, it goes on from the variances along the
-    tangents and the mean of the others. All samples count the same: a stream that
-    changes is followed ever more slowly.
+    of the samples of each model. With ``sides="reference"``, one model per class and a
+    given number of tangents, batches give the model of all their samples. The first 500
+    of them choose the scale. A class gets its models with its first batch.
+    After :meth:`fit`, it continues from the variances along the tangents and the mean
+    of the others. The same holds after the first 500 samples of a stream, if "auto"
+    needs them to choose the numbers of models and tangents. All samples count the same:
+    a stream that changes is followed ever more slowly.
 
     References
     ----------
@@ -514,33 +554,59 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
     init: Literal["kmeans", "weights"] = "kmeans"
     max_iter: Counted = 30
     tol: NotNegative = 1e-4
+    scale: Literal["auto", "within_class_std", "none"] = "auto"
     random_state: Any = None
     n_jobs: int | None = None
 
     @property
     def _begins_anew(self) -> bool:
         # Moments add up: a batch tells as much whenever it comes, but not how many
-        # models and tangents there should be.
+        # models and tangents there should be, or in which units.
+        in_units = is_auto(self.scale) and self.sides == "reference"
+        return in_units or self._chooses_numbers
+
+    @property
+    def _chooses_numbers(self) -> bool:
         return is_auto(self.prototypes_per_class) or is_auto(self.n_tangents)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_metric(self.tangents, self.sides, self.spring)
+        if self.sides == "both" and self.scale == "within_class_std":
+            raise ValueError(
+                "scale='within_class_std' divides features, whose changes along "
+                "tangents sides='both' compares as they are; use sides='reference', "
+                "or scale='none'."
+            )
 
     def _prepare(
         self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
     ) -> ByClass:
         if first:
             self._fit_metric(samples)
+            self.scale_ = None
+        if self.sides == "reference":
+            samples = self._divided(samples, first)
         bundle = self._bundle_references(samples)
         if first:
-            self.metric_, bundle = helpful_metric(self, samples, bundle)
+            self.metric_, bundle = suited_metric(self, samples, bundle)
             n_tangents, self._one_each = self._chosen(samples, bundle, rng)
         else:
             n_tangents = self.tangents_.shape[1]
         classes = self._by_class(bundle, samples, n_tangents, self._one_each)
         given = classes_of_part, without_callbacks(self), n_tangents
         return ByClass(classes, samples.parts(classes, *given))
+
+    def _left_out_margins(
+        self, samples: Samples, bundle: Bundle, trials: Trials
+    ) -> NDArray:
+        """Margins of samples that models of others leave out."""
+        size, found = self._chosen(samples, bundle, np.random.RandomState(0)), []
+        for fit, asked in trials:
+            classes = self._by_class(bundle[fit], samples.take(fit), *size)
+            D = _left_out_distances(classes, self.metric_, bundle[asked], self.init)
+            found.append(_margins(D, samples.codes[asked], classes))
+        return np.concatenate(found)
 
     def _by_class(
         self, bundle: Bundle, samples: Samples, n_tangents: int, one_per_class: bool
@@ -570,19 +636,22 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
 
         def wrong(candidate: tuple[int, bool], fit: NDArray, asked: NDArray) -> NDArray:
             classes = self._by_class(bundle[fit], samples.take(fit), *candidate)
-            codes = samples.codes[asked]
-            return _wrongly_answered(
-                classes, self.metric_, bundle[asked], codes, self.init
-            )
+            D = _left_out_distances(classes, self.metric_, bundle[asked], self.init)
+            return np.array(list(classes))[D.argmin(axis=1)] != samples.codes[asked]
 
         def mistakes(candidate: tuple[int, bool]) -> NDArray:
             return np.concatenate([wrong(candidate, *rows) for rows in trials])
 
-        # A model that leaves the numbers is no nearer than others.
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            smallest_first = sorted(sizes, key=sizes.__getitem__)
-            of_asked = np.concatenate([samples.weights[asked] for _, asked in trials])
-            return select(smallest_first, mistakes, of_asked)
+        smallest_first = sorted(sizes, key=sizes.__getitem__)
+        of_asked = np.concatenate([samples.weights[asked] for _, asked in trials])
+        return select(smallest_first, mistakes, of_asked)
+
+    def _begin(self, samples: Samples, rng: np.random.RandomState, run: Run) -> Outcome:
+        if self._chooses_numbers:
+            return super()._begin(samples, rng, run)
+        # Units alone are chosen: in these the moments of all that came are known.
+        data = self._prepare(samples, rng, run, True)
+        return self._absorb({}, data.classes, rng)
 
     def _start(self, data: ByClass, rng: Any) -> State:
         classes = data.classes.items()
@@ -595,9 +664,10 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         codes = np.repeat(list(models), [len(m.C) for m in models.values()])
         self.prototype_labels_ = self.classes_[codes]
         dtype = numpy_dtype(next(iter(data.values())).bundle.points)
+        C = self._shown(np.concatenate([m.C for m in models.values()]))
         return {
             "models": models,
-            "prototypes": np.concatenate([m.C for m in models.values()]).astype(dtype),
+            "prototypes": C.astype(dtype),
             "tangents": np.concatenate([m.T for m in models.values()]).astype(dtype),
             **{
                 name: np.concatenate([part[name] for part in leading])
@@ -611,7 +681,7 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
             return state
         C, T = (state[name].astype(float) for name in ("prototypes", "tangents"))
         known = {name: state[name] for name in ("prototypes", "tangents")}
-        return {**known, **whole_moments(C, T, state)}
+        return {**known, **whole_moments(self._scaled(C), T, state)}
 
     def _absorb(self, state: State, data: dict[int, ClassSamples], rng: Any) -> Outcome:
         """Add the moments of a batch to those of the models that own its samples."""
@@ -620,7 +690,9 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         dtype = numpy_dtype(own.bundle.points)
         known = "mass" in state
         codes = self._prototype_codes if known else np.empty(0, np.intp)
-        C = state["prototypes"].astype(float) if known else np.empty((0, d))
+        C = np.empty((0, d))
+        if known:
+            C = self._scaled(state["prototypes"].astype(float))
         T = state["tangents"].astype(float) if known else np.empty((0, m, d))
         for c in data.keys() - {*codes.tolist()}:
             start = data[c].start(data[c].count, self.init, rng)
@@ -642,6 +714,7 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
             C[at], T[at] = at_moments(grown, C[at], T[at])
             objective += value
         self.prototype_labels_ = self.classes_[codes]
+        C = self._shown(C)
         fitted = {"prototypes": C.astype(dtype), "tangents": T.astype(dtype)}
         return Outcome({**fitted, **moments}, {"objective": objective})
 

@@ -24,6 +24,7 @@ from widemargin._compute.nearest import (
     nearest_of,
     squared_norms,
 )
+from widemargin._compute.rounding import epsilon
 from widemargin._core.arrays import (
     beside,
     in_dtype,
@@ -33,10 +34,10 @@ from widemargin._core.arrays import (
     xp_of,
 )
 from widemargin._core.checks import (
+    SIZES,
     as_matrix,
     check_count,
     check_option,
-    check_squares,
     format_labels,
     is_auto,
 )
@@ -256,7 +257,6 @@ def given_prototypes(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Check the user's own prototypes and return them with their class codes."""
     P = as_matrix("init", init, dtype=dtype, order="C", copy=True)
-    check_squares(P, name="init")
     if P.shape[1] != n_features:
         raise ValueError(
             f"init must have shape (n_prototypes, {n_features}) to match X; "
@@ -294,8 +294,7 @@ def worst_covered(X: np.ndarray, alive: np.ndarray, count: int) -> list[int]:
     """
     D = _distances(X, alive)
     # The distances come from an expanded square: below this they are rounding.
-    finest = np.finfo(numpy_dtype(X))
-    zero = 1e3 * finest.eps * max(float(D.max()), finest.tiny)
+    zero = 1e3 * epsilon(numpy_dtype(X)) * float(D.max())
     nearest = D.min(axis=1)
     rows: list[int] = []
     while len(rows) < count:
@@ -405,7 +404,6 @@ def residuals(X: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarr
     return out
 
 
-SCALES = ("auto", "within_class_std", "none")
 # Samples that a scale is tried on; fewer than tell what is far away, and how far that
 # is, in root mean squares.
 TRIED, FEWEST_SAMPLES, OUTLIER_REACH = 1000, 20, 100
@@ -461,15 +459,13 @@ def _parts_of_spread(X: Any, codes: np.ndarray, within: np.ndarray) -> np.ndarra
         rows = np.flatnonzero(codes == c)
         some = to_numpy(X[rows[:: -(-len(rows) // 200)]])
         centres[c] = np.median(some, axis=0)
-    centres = beside(X, centres, alike=True)
-    # In the unit of the widest, which any type holds.
+    # In the unit of the widest.
     share = within.max() / np.maximum(within, 1e-30 * within.max())
-    share = beside(X, np.where(within > 0, share, 0.0), alike=True)
-    with np.errstate(over="ignore"):
-        parts = [
-            to_numpy(((X[s] - centres[codes[s]]) ** 2) @ share)
-            for s in batched_slices(len(X), rows_in_budget(8 * X.shape[1]))
-        ]
+    centres, share = beside(X, centres), beside(X, np.where(within > 0, share, 0.0))
+    parts = [
+        to_numpy((in_dtype(X[s], np.float64) - centres[codes[s]]) ** 2 @ share)
+        for s in batched_slices(len(X), rows_in_budget(8 * X.shape[1]))
+    ]
     return np.concatenate(parts)
 
 
@@ -528,11 +524,12 @@ def within_class_spread(
         kept = parts <= OUTLIER_REACH**2 * np.median(parts)
         if 0 < np.count_nonzero(~kept) <= len(X) // 10:
             return within_class_spread(X[kept], codes[kept], weights[kept])
-    rounding = 8 * np.finfo(numpy_dtype(X)).eps * np.abs(ends).max(axis=0)
+    rounding = 8 * epsilon(numpy_dtype(X)) * np.abs(ends).max(axis=0)
     # Means of equal numbers need not be equal to them: the range tells.
     varying = (total > rounding**2) & (ends[1] - ends[0] > rounding)
     none = within[varying].mean() if within[varying].any() else 1.0
     variance = np.where(varying, np.maximum(within, 1e-6 * total), none)
     spread = np.sqrt(variance).astype(numpy_dtype(X))
-    # What rounding alone has spread may be too little to divide by.
-    return np.where(spread > np.finfo(spread.dtype).tiny, spread, spread.dtype.type(1))
+    # What spreads too little to be divided by is as good as constant.
+    least = SIZES[spread.dtype][0] ** 2
+    return np.where(spread > least, spread, spread.dtype.type(1))

@@ -36,6 +36,7 @@ from widemargin._compute.nearest import (
     squared_distances,
     squared_norms,
 )
+from widemargin._compute.rounding import epsilon
 from widemargin._core.params import Counted, Number, Positive, parameters
 from widemargin._core.samples import Samples
 from widemargin.metrics.kernels import scale_gamma
@@ -70,11 +71,10 @@ class KernelLVQClassifier(GLVQClassifier):
         may double in the first half of the epochs. Prototypes nearest to no sample are
         dropped at the end.
     kernel : str or callable, default="rbf"
-        "rbf", "linear", "poly", "sigmoid", "laplacian", "cosine", another kernel of
-        scikit-learn, "precomputed" (X is then the square matrix of kernel values in
-        ``fit``, and (n_samples, n_training_samples) in ``predict``), or a callable
-        that takes two arrays of samples and returns the matrix of kernel values, as
-        in ``SVC``.
+        "rbf", "linear", "poly", "sigmoid", "laplacian", "cosine" or another kernel of
+        scikit-learn. With "precomputed", X is the square matrix of kernel values in
+        ``fit``, and (n_samples, n_training_samples) in ``predict``. A callable takes
+        two arrays of samples and returns the matrix of kernel values, as in ``SVC``.
     gamma : float, "scale" or "auto", default="scale"
         Scale of the named kernels: one over the sum of the weighted variances of the
         features, as they are scaled, or ``1 / n_features``.
@@ -101,7 +101,7 @@ class KernelLVQClassifier(GLVQClassifier):
         prototypes.
     init : {"kmeans", "means", "samples"} or array of shape (n_prototypes, n_features)
         Start of the prototypes: k-means within each class in the space of the kernel,
-        class means, random samples, or the images of the given samples, which then sets
+        class means, or random samples. An array gives the samples to start from, and
         their number.
     init_labels : array-like of shape (n_prototypes,), optional
         Labels of the array `init`.
@@ -110,7 +110,8 @@ class KernelLVQClassifier(GLVQClassifier):
     learning_rate : float, default=0.1
         First step, in units of the within-class spread of each coordinate.
     batch_size : int or "auto", default="auto"
-        Distinct samples per gradient; "auto" makes about twenty batches, of 16 to 512.
+        Distinct samples per gradient; "auto" makes about twenty batches of 25 to
+        512, and batches of 50 from fewer than 500 samples.
     reinit_dead : bool, default=True
         In the first half of the epochs, move prototypes that are nearest to no sample
         of their class. They go to the sample farthest from all prototypes of the class.
@@ -163,19 +164,18 @@ class KernelLVQClassifier(GLVQClassifier):
 
     Notes
     -----
-    A sample of weight 2 and the same sample given twice lead to the same model, bit
-    by bit, except for a precomputed kernel, where it holds up to rounding only if
-    the support holds all samples. Margins are relative margins in the space of the
-    kernel; for a precomputed kernel, where k(x, x) of a new x is not known, those of
-    the projection z. Images of two samples at a distance r are no farther apart than r
-    for the linear kernel and ``sqrt(2 gamma) r`` for "rbf", by which
-    ``certified_radius`` divides; other kernels have none.
+    A sample of weight 2 and the same sample given twice lead to the same model, bit by
+    bit. With a precomputed kernel this holds up to rounding, and only if the support
+    holds all samples. Margins are relative margins in the space of the kernel. For a
+    precomputed kernel, where k(x, x) of a new x is not known, they are those of the
+    projection z. Images of two samples at a distance r are at most r apart for the
+    linear kernel, and ``sqrt(2 gamma) r`` for "rbf". ``certified_radius`` divides by
+    that; other kernels have none.
 
-    Where "auto" leaves one prototype per class, features are mostly noise: if weights
-    favour no class, the prototypes are then the means of the classes, whatever training
-    (and ``history_``) made of them, and moved together by what takes the noise, of
-    which the mean of a smaller class has more, out of the differences of their
-    distances, as in [3]_.
+    If "auto" leaves one prototype per class, features are mostly noise. If weights
+    favour no class, the prototypes are then the means of the classes, not those of
+    ``history_``. The mean of a smaller class has more noise; a common shift takes it
+    out of the differences of distances, as in [3]_.
 
     ``partial_fit`` takes its support from the first 500 samples, or from ``fit``; of a
     precomputed kernel from the first batch. After that it makes one pass over each
@@ -368,9 +368,8 @@ class KernelLVQClassifier(GLVQClassifier):
                     f"per sample of its first argument; got {K.shape}."
                 )
         elif kernel == "rbf":
-            with np.errstate(over="ignore"):
-                gamma = float(self._kernel["gamma"])  # type: ignore[arg-type]
-                K = rbf_values(self._scaled(X), self._scaled(Y), gamma)
+            gamma = float(self._kernel["gamma"])  # type: ignore[arg-type]
+            K = rbf_values(self._scaled(X), self._scaled(Y), gamma)
         else:
             settings = {k: v for k, v in self._kernel.items() if k != "kernel"}
             with np.errstate(over="ignore"):
@@ -442,7 +441,7 @@ class KernelLVQClassifier(GLVQClassifier):
         # Coordinates divide rounded kernel values by small eigenvalues.
         K = np.abs(self._kernel_rows(X))
         steep = float(np.linalg.norm(self._coordinates, 2))
-        slip = np.finfo(self._coordinates.dtype).eps * len(self.support_) * steep
+        slip = epsilon(self._coordinates.dtype) * len(self.support_) * steep
         slip = slip * K.max(axis=1, initial=1)[:, None]
         error = CERTAIN * D + (2 * np.sqrt(D) + slip) * slip
         return np.maximum(D - error, 0), D + error

@@ -33,11 +33,10 @@ from numpy.typing import NDArray
 from widemargin._compute import nearest
 from widemargin._compute.engines import formula
 from widemargin._compute.machine import batched_slices, rows_in_budget
+from widemargin._compute.rounding import epsilon, product_error
 from widemargin._core.arrays import numpy_dtype
 from widemargin.prototypes.glvq import Centred, coefficients, squared_distances
 from widemargin.prototypes.optimizer import Sums
-
-METRICS = ("full", "diagonal", "class", "local")
 
 
 def mapped_errors(x: NDArray, z_norms: NDArray, length: float) -> NDArray:
@@ -48,8 +47,8 @@ def mapped_errors(x: NDArray, z_norms: NDArray, length: float) -> NDArray:
     `length` is the squared Frobenius norm of Omega.
     """
     root = np.sqrt(x.shape[1])
-    eps = float(np.finfo(x.dtype).eps)
-    own = nearest.product_error(x.dtype, x.shape[1]) + 4 * eps * root
+    eps = epsilon(x.dtype)
+    own = product_error(x.dtype, x.shape[1]) + 4 * eps * root
     return own * z_norms + (4 * eps * length / root) * nearest.squared_norms(x)
 
 
@@ -113,7 +112,7 @@ class FullMatrix:
     ) -> Sums:
         """Loss, gradients in prototypes and Omega, and wins among the own class."""
         Z, Q = rows.X @ omega.T, P @ omega.T
-        error = nearest.product_error(numpy_dtype(P), P.shape[1]) * (omega**2).sum()
+        error = product_error(numpy_dtype(P), P.shape[1]) * (omega**2).sum()
         pairs = coefficients(
             squared_distances(Z, Q),
             labels,
@@ -180,7 +179,7 @@ class Diagonal(FullMatrix):
     def sums(self, rows, P, omega, labels, groups, loss):
         """See FullMatrix."""
         Q, Z = P * omega, rows.X * omega
-        error = nearest.product_error(numpy_dtype(P), P.shape[1])
+        error = product_error(numpy_dtype(P), P.shape[1])
         errors = error * (Z * Z).sum(1), error * (Q * Q).sum(1)
         D = squared_distances(Z, Q)
         pairs = coefficients(D, labels, rows.codes, rows.weights, loss, *errors)
@@ -232,7 +231,7 @@ class Local(FullMatrix):
         X = rows.X
         D = np.empty((len(X), len(P)), X.dtype)
         x_errors, p_errors = np.zeros(len(X)), np.zeros(len(P))
-        error = nearest.product_error(P.dtype, P.shape[1])
+        error = product_error(P.dtype, P.shape[1])
         for g, own in self._spaces(groups):
             Z, Q = X @ omega[g].T, P[own] @ omega[g].T
             D[:, own] = squared_distances(Z, Q)

@@ -36,6 +36,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from widemargin._compute.engines import engine_for, formula
 from widemargin._compute.nearest import narrowed, nearest_of, squared_norms
+from widemargin._compute.presentations import (
+    Balls,
+    Moving,
+    Presentations,
+    Projections,
+)
 from widemargin._core.checks import (
     check_count,
     check_number,
@@ -44,6 +50,7 @@ from widemargin._core.checks import (
 )
 from widemargin._core.params import Counted, Fraction, Number, parameters
 from widemargin._core.samples import Samples
+from widemargin.prototypes.glvq import GLVQClassifier
 from widemargin.prototypes.initialization import class_means, revivals
 from widemargin.prototypes.training import (
     Outcome,
@@ -62,14 +69,14 @@ WIDE = 128
 SLOPES = (10.0, 40.0)
 
 
-def class_balls(samples: Samples, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+def class_balls(samples: Samples, n_classes: int) -> Balls:
     """Mean of every class and the largest squared distance of its samples to it."""
     X, codes = samples.X, samples.codes
     centres = class_means(X, codes, np.ones(len(X)), n_classes).astype(X.dtype)
     lengths = squared_norms(X - centres[codes])
     radii_squared = np.zeros(n_classes, dtype=X.dtype)
     np.maximum.at(radii_squared, codes, lengths)
-    return centres, radii_squared
+    return Balls(centres, radii_squared)
 
 
 def feature_range(*met: np.ndarray) -> np.ndarray:
@@ -84,10 +91,18 @@ def padded_range(feature_range: np.ndarray) -> np.ndarray:
     return np.stack([feature_range[0] - width, feature_range[1] + width])
 
 
-# The rules. Each presents the samples ``X[order]`` of an epoch, moves the prototypes P,
-# of classes `labels`, and counts their `wins`, in place; it returns how many samples
-# were on the wrong side, and how many pushes the box (2, d) stopped. `start`
-# presentations of `total` came before. An engine takes `search` to find the nearest.
+def briefly_descending(model: TrainedPrototypes) -> GLVQClassifier:
+    """Return GLVQ in batches, for trials: it needs as many prototypes."""
+    judge = GLVQClassifier(
+        model.prototypes_per_class, init=model.init, max_iter=model._n_epochs()
+    )
+    judge.classes_ = model.classes_
+    return judge
+
+
+# The rules. Each presents the samples of an epoch, moves the prototypes and counts
+# their wins, in place; it returns how many samples were on the wrong side, and how many
+# pushes the box stopped. An engine takes `search` to find the nearest.
 
 
 def distances(x: np.ndarray, P: np.ndarray) -> np.ndarray:
@@ -107,9 +122,14 @@ def pushed(
 
 @formula
 def lvq1_epoch(
-    P, labels, X, y, order, wins, box, alpha_0, start, total, rates, search=None
-):
+    prototypes: Moving,
+    shown: Presentations,
+    alpha_0: float,
+    rates: np.ndarray,
+    search: Projections | None = None,
+) -> tuple[int, int]:
     """LVQ1; with `rates`, one per prototype, OLVQ1."""
+    (P, labels, wins, box), (X, y, order, start, total) = prototypes, shown
     errors, stopped, adapts = 0, 0, len(rates) > 0
     for t, i in enumerate(order, start):
         j = distances(X[i], P).argmin()
@@ -130,11 +150,17 @@ def lvq1_epoch(
 
 @formula
 def window_epoch(
-    P, labels, X, y, order, wins, box, alpha_0, start, total, window, epsilon, guard,
-    centres, radii_squared, search=None,
-):  # fmt: skip
+    prototypes: Moving,
+    shown: Presentations,
+    alpha_0: float,
+    window: float,
+    epsilon: float,
+    balls: Balls,
+    search: Projections | None = None,
+) -> tuple[int, int]:
     """LVQ2.1 (`epsilon` 0) and LVQ3; the window is tested on squared distances."""
-    errors, stopped = 0, 0
+    (P, labels, wins, box), (X, y, order, start, total) = prototypes, shown
+    (centres, radii_squared), errors, stopped = balls, 0, 0
     ratio = ((1 - window) / (1 + window)) ** 2
     for t, i in enumerate(order, start):
         D, x, rate = distances(X[i], P), X[i], alpha_0 * (1 - t / total)
@@ -152,7 +178,7 @@ def window_epoch(
             P[near] += rate * (x - P[near])
             c = labels[far]
             moved = P[far] - rate * (x - P[far])
-            if guard and ((moved - centres[c]) ** 2).sum() > radii_squared[c]:
+            if len(centres) and ((moved - centres[c]) ** 2).sum() > radii_squared[c]:
                 continue
             moved = pushed(P[far], x, rate, box)
             stopped += moved is None
@@ -162,22 +188,26 @@ def window_epoch(
 
 @formula
 def pair_epoch(
-    P, labels, X, y, order, wins, box, alpha_0, start, total, slope, last_slope, guard,
-    centres, radii_squared, search=None,
-):  # fmt: skip
+    prototypes: Moving,
+    shown: Presentations,
+    alpha_0: float,
+    slope: float,
+    last_slope: float,
+    balls: Balls,
+    search: Projections | None = None,
+) -> tuple[int, int]:
     """GLVQ, whose beta grows from `slope` to `last_slope` by equal factors."""
-    errors = 0
+    (P, labels, wins, (low, high)), (X, y, order, start, total) = prototypes, shown
+    (centres, radii_squared), errors = balls, 0
+    codes = range(1 + max(y.max(initial=-1), labels.max(initial=-1)))
+    sides = [(np.flatnonzero(labels == c), np.flatnonzero(labels != c)) for c in codes]
     for t, i in enumerate(order, start):
-        D, x, own = distances(X[i], P), X[i], labels == y[i]
-        if own.any():
-            plus = np.where(own, D, np.inf).argmin()
-        if not own.all():
-            minus = np.where(own, np.inf, D).argmin()
-        if own.all() or not own.any():
-            j = plus if own.all() else minus
-            wins[j] += 1
-            errors += not own.all()
+        D, x, (own, others) = distances(X[i], P), X[i], sides[y[i]]
+        if not len(own) or not len(others):
+            wins[D.argmin()] += 1
+            errors += not len(own)
             continue
+        plus, minus = own[D[own].argmin()], others[D[others].argmin()]
         d_plus, d_minus = float(D[plus]), float(D[minus])
         right = (d_plus, plus) < (d_minus, minus)
         wins[plus if right else minus] += 1
@@ -189,11 +219,13 @@ def pair_epoch(
         s = expit(-beta * (d_minus - d_plus) / both)
         rate = alpha_0 * (1 - t / total) * 4 * s * (1 - s)
         P[plus] += rate * d_minus / both * (x - P[plus])
-        away, c = rate * d_plus / both, labels[minus]
-        moved = P[minus] - away * (x - P[minus])
-        if guard and ((moved - centres[c]) ** 2).sum() > radii_squared[c]:
-            continue
-        P[minus] = np.clip(moved, *box)
+        moved = P[minus] - rate * d_plus / both * (x - P[minus])
+        if len(centres):
+            c = labels[minus]
+            gap = moved - centres[c]
+            if gap @ gap > radii_squared[c]:
+                continue
+        P[minus] = np.minimum(np.maximum(moved, low), high)
     return errors, 0
 
 
@@ -210,10 +242,10 @@ class LVQClassifier(TrainedPrototypes):
         may double in the first half of the epochs. Prototypes nearest to no sample are
         dropped at the end.
     algorithm : {"glvq", "lvq1", "olvq1", "lvq2.1", "lvq3"} or tuple of rules
-        Learning rule, or several to run one after the other, each from where the
-        one before it stopped. Four are Kohonen's, to be had in his order by
-        ``("olvq1", "lvq2.1")``; "glvq", the default, is Sato and Yamada's LVQ2.1 with
-        a soft window, which makes fewer mistakes than any of them.
+        Learning rule, or several to run one after the other, each from where the one
+        before it stopped. Four are Kohonen's; ``("olvq1", "lvq2.1")`` is his order.
+        "glvq", the default, is Sato and Yamada's LVQ2.1 with a soft window, and makes
+        fewer mistakes.
     init : {"kmeans", "means", "samples"} or array of shape (n_prototypes, n_features)
         Start of the prototypes: k-means within each class, class means, random samples,
         or the given array, which then sets their number.
@@ -282,20 +314,19 @@ class LVQClassifier(TrainedPrototypes):
 
     Notes
     -----
-    The weights of samples act through how often they are presented: an epoch has as
-    many presentations as there are samples, and a sample of weight w takes part
-    ``n w / sum(w)`` times in expectation. ``partial_fit`` presents each batch once,
-    after the first 500 samples or after ``fit`` (from the first one on, where `init`
-    says where the prototypes are), with the last rule of the chain and a rate that
-    stays at alpha_0 (OLVQ1 keeps adapting its rates; GLVQ's is alpha_0 / 4, and beta
-    28, where three quarters of a training are done).
+    Weights of samples set how often they are presented. An epoch has n presentations,
+    and a sample of weight w takes part ``n w / sum(w)`` times in expectation. After the
+    first 500 samples, or after ``fit``, ``partial_fit`` presents each batch once. With
+    an array as `init` it does so from the first batch on. It uses the last rule of the
+    chain with the constant rate alpha_0. OLVQ1 keeps adapting its rates. GLVQ's rate is
+    alpha_0 / 4 and its beta 28, as after three quarters of a training.
 
-    Where most of the samples nearest to a prototype have another label than it, the
-    rules push it away at exponential speed, its samples fall to the next, and in the
-    end all of them flee. No push leaves the box of the data widened by its own width
-    on every side, which these rules do not come near otherwise. A rule that reaches it
-    is given up, with a warning, for the prototypes that had made the fewest mistakes.
-    GLVQ goes on at the border of the box: few features of some prototypes come there.
+    If most of the samples nearest to a prototype have another label, the rules push it
+    away at exponential speed. Its samples fall to the next one, and in the end all of
+    them flee. No push leaves the box of the data widened by its own width on every
+    side, which these rules do not come near otherwise. A rule that reaches it is given
+    up, with a warning, for the prototypes that had made the fewest mistakes. GLVQ goes
+    on at the border of the box: few features of some prototypes come there.
 
     References
     ----------
@@ -376,6 +407,9 @@ class LVQClassifier(TrainedPrototypes):
     def _n_epochs(self) -> int:
         return sum(epochs for _, epochs, _ in self._stages())
 
+    def _judge(self) -> GLVQClassifier:
+        return briefly_descending(self)
+
     def _prepare(
         self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
     ) -> Samples:
@@ -433,7 +467,7 @@ class LVQClassifier(TrainedPrototypes):
                 centre = data.X.mean(axis=0)
                 Z, unit = narrowed(data.X, centre, data.limits)
                 bounds.append(ProjectionBounds(Z, centre, unit))
-            return bounds[0].at(given[0])
+            return bounds[0].at(given[0].P)
 
         def train(state: State, at: int) -> Outcome:
             stage, epoch = plan[at]
@@ -453,17 +487,11 @@ class LVQClassifier(TrainedPrototypes):
                 rates[:] = rate
             before = self._scaled(state["prototypes"])
             P, wins = before.copy(), np.zeros(len(labels), dtype=np.intp)
-            shared = (
-                P,
-                labels,
-                data.X,
-                data.codes,
-                order,
-                wins,
-                padded_range(state["feature_range"]),
-            )
+            box = padded_range(state["feature_range"])
+            moving = Moving(P, labels, wins, box)
+            shown = Presentations(data.X, data.codes, order, *span)
             rule, options = self._epoch(name, rates, balls)
-            given = (*shared, rate, *span, *options)
+            given = (moving, shown, rate, *options)
             errors, stopped = rule(*given, search_for(rule, given))
             error = errors / len(order)
             fewest = state["fewest"]
@@ -494,22 +522,22 @@ class LVQClassifier(TrainedPrototypes):
         until = {"glvq": epochs / 2, "lvq1": epochs, "olvq1": epochs}.get(name, 0)
         return self.reinit_dead and epoch + 1 < until
 
-    def _balls(self, samples: Samples, names: list[str]) -> tuple:
+    def _balls(self, samples: Samples, names: list[str]) -> Balls:
         """Where the guard keeps the prototypes of each class; empty if not needed."""
         kept = self.stay_in_class and {"glvq", "lvq2.1", "lvq3"} & {*names}
         n = len(self.classes_) if kept else 0
         return class_balls(samples if n else samples.take(slice(0, 0)), n)
 
     def _epoch(
-        self, name: str, rates: np.ndarray, balls: tuple[np.ndarray, np.ndarray]
+        self, name: str, rates: np.ndarray, balls: Balls
     ) -> tuple[Callable, tuple]:
         """Return the rule of a stage, and what it takes after the presentations."""
         if name in ("lvq1", "olvq1"):
             return lvq1_epoch, (rates if name == "olvq1" else rates[:0],)
         if name == "glvq":
-            return pair_epoch, (*SLOPES, self.stay_in_class, *balls)
+            return pair_epoch, (*SLOPES, balls)
         epsilon = float(self.epsilon) if name == "lvq3" else 0.0
-        return window_epoch, (float(self.window), epsilon, self.stay_in_class, *balls)
+        return window_epoch, (float(self.window), epsilon, balls)
 
 
 def _say_fled(name: str) -> None:

@@ -46,6 +46,7 @@ from widemargin._compute.machine import (
     rows_in_budget,
 )
 from widemargin._compute.nearest import squared_norms
+from widemargin._compute.rounding import epsilon
 from widemargin._core.checks import warn_caller
 from widemargin.margins import relative_margin
 from widemargin.margins.reweight import reweighted
@@ -168,7 +169,7 @@ class OneSidedPass:
         self.X = np.ascontiguousarray(X - centre)
         self.norms = np.einsum("ij,ij->i", self.X, self.X)
         scale = float(self.norms.mean(dtype=float))
-        self.tiny = 1e2 * np.finfo(dtype).eps * scale
+        self.tiny = 1e2 * epsilon(dtype) * scale
         self.known: BoundCache | None = None
         # Of float32 the first pass tells whether it is enough.
         self.is_settled = dtype == np.float64
@@ -213,10 +214,11 @@ class OneSidedPass:
             rows = parts[p]
             scratch = self.scratch.take("scratch", (needed,), dtype)
             compared = engine(
-                self.X[rows], flat, self.norms[rows], offsets, self.right[rows],
-                gamma[rows], self.tiny, nearest[rows], margins[rows], size, scratch,
-                sums[p], moments[p], sizes[p], moves, known.low[p], known.reach[p],
-                known.waits[p] > 0,
+                self.X[rows], self.norms[rows], self.right[rows], gamma[rows],
+                (flat, offsets), self.tiny, nearest[rows], margins[rows],
+                (sums[p], moments[p], sizes[p]),
+                (known.waits[p] == 0, moves, known.low[p], known.reach[p]),
+                size, scratch,
             )  # fmt: skip
             if known.waits[p] > 0:
                 return known.waits[p] - 1
@@ -264,7 +266,7 @@ class TwoSidedPass:
         X = bundle.points
         self.bundle = Bundle(X - centre.astype(X.dtype), bundle.frames)
         self.right, self.metric = right, metric
-        self.tiny = 1e2 * np.finfo(X.dtype).eps * float(X.var(axis=0).sum())
+        self.tiny = 1e2 * epsilon(X.dtype) * float(X.var(axis=0).sum())
 
     def __call__(self, stack: NDArray, gamma: NDArray, run: Any = map) -> Pass:
         """Run one pass; `run` is the ``map`` of ``held_threads``."""

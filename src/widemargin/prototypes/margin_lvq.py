@@ -38,12 +38,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from widemargin._compute.engines import formula
 from widemargin._compute.nearest import class_minima, squared_distances
+from widemargin._compute.presentations import Presentations
+from widemargin._core.checks import SIZES
 from widemargin._core.decisions import class_codes
 from widemargin._core.params import Counted, Fraction, Positive, parameters
 from widemargin._core.samples import Samples
 from widemargin.margins import check_loss
+from widemargin.margins.losses import value_and_slope
 from widemargin.prototypes.base import no_bound
-from widemargin.prototypes.lvq import feature_range, padded_range
+from widemargin.prototypes.glvq import GLVQClassifier
+from widemargin.prototypes.lvq import (
+    briefly_descending,
+    feature_range,
+    padded_range,
+)
 from widemargin.prototypes.training import (
     Outcome,
     Run,
@@ -52,10 +60,6 @@ from widemargin.prototypes.training import (
     TrainedPrototypes,
     presentation_order,
 )
-
-DECISIONS = ("nearest", "k_nearest", "parzen")
-UPDATES = ("online", "batch")
-
 
 # How distances to the prototypes of a class become one: the k-th smallest, or soft.
 KTH, SOFT = 0, 1
@@ -80,8 +84,8 @@ class MarginLVQClassifier(TrainedPrototypes):
     n_neighbors : int, default=2
         The k of "k_nearest". A class with fewer prototypes counts by its farthest.
     bandwidth : float or "auto", default="auto"
-        Width h of the exponential kernel of "parzen"; "auto" is a tenth of the mean
-        distance of the samples to the nearest prototype of their class at the start.
+        Width h of the exponential kernel of "parzen". "auto" is a tenth of the mean
+        distance of samples to the nearest initial prototype of their class.
     margin_scale : float or "auto", default="auto"
         Unit of the margin in the loss and of the steps. "auto" is the mean absolute
         hypothesis margin at the start, which makes a loss with beta = 1 fit data of any
@@ -143,18 +147,18 @@ class MarginLVQClassifier(TrainedPrototypes):
     See Also
     --------
     widemargin.LVQClassifier : The rules whose margin it explains.
-    widemargin.margins.lvq_margin_bound : What its margins promise for new samples.
+    widemargin.margins.lvq_margin_bound : What its margins guarantee for new samples.
 
     Notes
     -----
     ``margins`` and ``decision_function`` are relative margins of the squared distances
-    to the classes; the hypothesis margin of an answer, in the units of the features,
-    is its ``certified_radius`` (where features are divided, a part of it). The weights
-    of samples act through how often they are presented, n times ``w / sum(w)`` per
-    epoch in expectation, and as they are in the batch form. ``partial_fit`` presents
-    each batch once, with a rate that stays, after the first 500 samples or
-    after ``fit`` (from the first one on, where `init` says where the prototypes are).
-    No prototype is pushed farther out of the data than the data are wide.
+    to the classes. The hypothesis margin of an answer, in the units of the features, is
+    its ``certified_radius`` (a lower bound of it if features are divided). Weights of
+    samples set how often they are presented: ``n w / sum(w)`` times per epoch in
+    expectation. The batch form uses them as factors. After the first 500 samples, or
+    after ``fit``, ``partial_fit`` presents each batch once, with a constant rate. With
+    an array as `init` it does so from the first batch on. No prototype is pushed
+    farther out of the data than the data are wide.
 
     References
     ----------
@@ -230,11 +234,12 @@ class MarginLVQClassifier(TrainedPrototypes):
                 k = min(self.n_neighbors_, stop - start) - 1
                 out[:, c] = np.partition(own, k, axis=1)[:, k] ** 2
             else:
-                # Above 0 in the dtype of the distances.
-                h = max(self.bandwidth_, float(np.finfo(d.dtype).tiny))
+                # Its inverse is a number in the dtype of the distances.
+                h = max(self.bandwidth_, SIZES[d.dtype][0] ** 2)
                 low = own.min(axis=1)
-                with np.errstate(over="ignore"):
-                    density = np.exp((low[:, None] - own) / h).mean(axis=1)
+                # Beyond 800 bandwidths the exponential is 0.
+                behind = np.maximum(low[:, None] - own, -800 * h)
+                density = np.exp(behind / h).mean(axis=1)
                 out[:, c] = np.square(low - h * np.log(density))
         return out
 
@@ -251,6 +256,9 @@ class MarginLVQClassifier(TrainedPrototypes):
         rule = SOFT if self.decision_ == "parzen" else KTH
         k = self.n_neighbors_ if self.decision_ == "k_nearest" else 1
         return rule, k, float(self.bandwidth_)
+
+    def _judge(self) -> GLVQClassifier:
+        return briefly_descending(self)
 
     def _prepare(
         self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
@@ -329,16 +337,9 @@ class MarginLVQClassifier(TrainedPrototypes):
             order = presentation_order(data.weights, self.shuffle, rng)
             # A copy of its own, divided or not.
             P = np.array(self._scaled(state["prototypes"]))
-            given = (
-                P,
-                bounds,
-                data.X,
-                data.codes,
-                order,
-                padded_range(state["feature_range"]),
-            )
-            schedule = (unit, gamma, epoch * n, float(n_epochs * n))
-            total = margin_epoch(*given, loss, *schedule, rule)
+            box, span = padded_range(state["feature_range"]), float(n_epochs * n)
+            shown = Presentations(data.X, data.codes, order, epoch * n, span)
+            total = margin_epoch(P, bounds, box, shown, loss, unit, gamma, rule)
             P = self._shown(P)
             return Outcome({**state, "prototypes": P}, {"loss": total / len(order)})
 
@@ -357,10 +358,10 @@ class MarginLVQClassifier(TrainedPrototypes):
         Returns
         -------
         ndarray of shape (n_samples, n_prototypes)
-            The weights w_l^r of the paper's section 5, which sum to 1 over the samples
-            (or are all 0, where no sample pulls): at a minimum of the loss prototypes
-            are ``weights.T @ X``. Samples that pull at a prototype are its support
-            vectors; those of a wrong class have a negative weight.
+            The weights w_l^r of the paper's section 5. They sum to 1 over the samples,
+            or are all 0 if no sample pulls. At a minimum of the loss prototypes are
+            ``weights.T @ X``. Samples that pull at a prototype are its support vectors;
+            those of a wrong class have a negative weight.
         """
         samples = self._check_predict(X)
         codes = class_codes(y, self.classes_, len(samples))
@@ -416,27 +417,24 @@ def margin_coefficients(
 def margin_epoch(
     P: NDArray,
     bounds: NDArray,
-    X: NDArray,
-    y: NDArray,
-    order: NDArray,
     box: NDArray,
+    shown: Presentations,
     loss: Any,
     unit: float,
     gamma: float,
-    start: int,
-    total: float,
     rule: tuple[int, int, float],
 ) -> float:
     """One epoch of Algorithm 1, which moves P in place; return the summed loss."""
+    X, y, order, start, total = shown
     losses = 0.0
     for t, i in enumerate(order, start):
         x = X[i]
         theta, pulls = margin_coefficients(P, bounds, x[None], y[i : i + 1], *rule)
         if np.isinf(theta[0]):
             continue
-        losses += float(loss.value(theta / unit)[0])
-        slope = float(loss.derivative(theta / unit)[0])
-        step = -gamma * unit * (1 - t / total) * slope
+        value, slope = value_and_slope(loss, theta / unit)
+        losses += float(value[0])
+        step = -gamma * unit * (1 - t / total) * float(slope[0])
         rates = (step * pulls[0]).clip(-1, 1)
         for j in np.flatnonzero(rates):
             moved = P[j] + rates[j] * (x - P[j])

@@ -29,6 +29,8 @@ FORGET, FORGET_SQUARES = 0.9, 0.999
 # Epsilon, as a share of the largest gradient: what is smaller by far is rounding,
 # depends on the order of a sum, and is not worth a step.
 LEAST_GRADIENT = 1e-5
+# A number of every dtype.
+TINY = 2e-38
 
 
 def moments_of(name: str) -> tuple[str, str, str]:
@@ -75,13 +77,13 @@ def adam(
     m = forget * m + (1 - forget) * gradient
     v = forget_squares * v + (1 - forget_squares) * gradient * gradient
     # Squares may be so small that `LEAST_GRADIENT` of them vanishes.
-    tiny = float(np.finfo(numpy_dtype(m)).tiny)
     floor = LEAST_GRADIENT * LEAST_GRADIENT * xp.max(v)
-    floor = xp.where(floor > 0, floor, xp.full_like(floor, tiny))
-    steps = xp.asarray(t, dtype=xp.float64)
+    floor = xp.where(floor > 0, floor, TINY)
+    steps = t if isinstance(t, int) else xp.asarray(t, dtype=xp.float64)
     scale = (1 - forget_squares**steps) ** 0.5 / (1 - forget**steps)
+    scale = scale if isinstance(t, int) else in_dtype(scale, numpy_dtype(m))
     # A root by its square: at most one over the root, which is a number.
-    ascent = in_dtype(scale, numpy_dtype(m)) * m * (v**0.5 / (v + floor))
+    ascent = scale * m * (v**0.5 / (v + floor))
     return dict(zip(moments_of(name), (m, v, t), strict=True)), ascent
 
 

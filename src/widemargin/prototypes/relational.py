@@ -39,7 +39,7 @@ from sklearn import get_config
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from widemargin._compute.machine import batched_slices, rows_in_budget
-from widemargin._core.checks import as_matrix, check_option, is_auto
+from widemargin._core.checks import SIZES, as_matrix, check_option, is_auto
 from widemargin._core.params import Counted, Fraction, Positive, parameters
 from widemargin._core.samples import Samples, check_samples, check_X
 from widemargin.margins import Sigmoid, check_loss
@@ -190,8 +190,8 @@ class RelationalLVQClassifier(TrainedPrototypes):
     ----------
     prototypes_per_class : int, dict of label to int, or "auto", default="auto"
         Number of prototypes. A class with fewer distinct samples gets one for each.
-        "auto" gives a class of n samples n / 10, at least 1 and at most 20, and at
-        the end drops those that win no sample.
+        "auto" is a tenth of the samples of a class, between 1 and 20. Those nearest to
+        no sample are dropped at the end.
     method : {"relational", "median"}, default="relational"
         "relational": prototypes are convex combinations of the samples of their class.
         "median": they are samples, and a prediction needs the dissimilarities to them
@@ -255,13 +255,13 @@ class RelationalLVQClassifier(TrainedPrototypes):
 
     Notes
     -----
-    Dissimilarities are taken as they are: give the squares of distances, such as those
-    of :func:`~widemargin.metrics.tangent_distances`, where these are close to Euclidean
-    ones; edit distances and those of warped series may stay as they are. To predict,
-    "precomputed" needs the dissimilarities to the training samples, (n, n_train), or to
-    those of `support_` alone, in that order, (n, n_support). Weights below a hundredth
-    of the largest of their prototype are left out. Training holds the matrix of the
-    training samples; an epoch is a product with it per batch.
+    Dissimilarities are used unchanged. Give the squares of distances that are close to
+    Euclidean ones, such as those of :func:`~widemargin.metrics.tangent_distances`. Edit
+    distances and those of warped series may stay as they are. To predict, "precomputed"
+    needs the dissimilarities to the training samples, (n, n_train), or to those of
+    `support_` alone, in that order, (n, n_support). Weights below a hundredth of the
+    largest of their prototype are left out. Training holds the matrix of the training
+    samples; an epoch is a product with it per batch.
 
     References
     ----------
@@ -367,8 +367,7 @@ class RelationalLVQClassifier(TrainedPrototypes):
 
     def _dissimilarities(self, X: NDArray, Y: NDArray) -> NDArray:
         metric: Any = self._metric
-        with np.errstate(over="ignore", invalid="ignore"):
-            D = np.asarray(metric(X, Y))
+        D = np.asarray(metric(X, Y))
         if D.shape != (len(X), len(Y)):
             raise ValueError(
                 f"metric must return an array of shape {(len(X), len(Y))}, one "
@@ -519,7 +518,7 @@ class RelationalLVQClassifier(TrainedPrototypes):
 
         return train
 
-    def _checked(self, X: Any) -> NDArray:
+    def _check_predict(self, X: Any) -> NDArray:
         check_is_fitted(self)
         if callable(self._metric):
             return check_X(self, X)
@@ -601,7 +600,8 @@ def check_dissimilarities(D: NDArray, name: str, dtype: Any = None) -> NDArray:
             "kernel k by k(x, x) + k(y, y) - 2 k(x, y)."
         )
     largest = float(D.max(initial=0.0))
-    if largest > float(np.finfo(dtype).max) / (64 * max(1, D.shape[1])):
+    # Squared distances of samples that may come in are below.
+    if largest > SIZES[np.dtype(dtype)][1] ** 2.5:
         raise ValueError(
             f"{name} holds a dissimilarity of {largest:.2g}, with which sums overflow "
             f"{dtype}; divide all by their largest."

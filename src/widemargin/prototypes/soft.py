@@ -103,19 +103,18 @@ def leave_one_out(
     nearest = np.where(right, D, np.inf).argmin(axis=1)
     wrong = np.where(right, np.inf, D).argmin(axis=1)
     mass = np.bincount(nearest, weights, len(labels))
-    D_plus, D_minus = D[rows, nearest], D[rows, wrong]
     # Classes without prototypes, before their first batch, have nothing to leave out.
-    there = right[rows, nearest] & ~right[rows, wrong]
-    pulled = freedom * weights
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        # Of those that were not looked at, half a one more than of those that were.
-        more = 0.0 if share == 1 else UNSEEN * float(weights.mean())
-        others = weights + (mass[nearest] - weights + more) / share - pulled
-        others = np.maximum(others, LEAST_OTHERS * weights)
-        pushed = pulled * np.where(D_plus < D_minus, D_plus / D_minus, 1)
-        D_plus = D_plus * (1 + pulled / others) ** 2
-        rivals = np.maximum((mass[wrong] + more) / share, LEAST_OTHERS * weights)
-        D_minus = D_minus / (1 + pushed / rivals) ** 2
-    D[rows[there], nearest[there]] = D_plus[there]
-    D[rows[there], wrong[there]] = D_minus[there]
+    rows = np.flatnonzero(right[rows, nearest] & ~right[rows, wrong])
+    nearest, wrong, weights_of = nearest[rows], wrong[rows], weights[rows]
+    D_plus, D_minus = D[rows, nearest], D[rows, wrong]
+    pulled = freedom * weights_of
+    # Of those that were not looked at, half a one more than of those that were.
+    more = 0.0 if share == 1 else UNSEEN * float(weights.mean())
+    others = weights_of + (mass[nearest] - weights_of + more) / share - pulled
+    others = np.maximum(others, LEAST_OTHERS * weights_of)
+    ones = np.ones_like(D_plus)
+    pushed = pulled * np.divide(D_plus, D_minus, out=ones, where=D_plus < D_minus)
+    rivals = np.maximum((mass[wrong] + more) / share, LEAST_OTHERS * weights_of)
+    D[rows, nearest] = D_plus * (1 + pulled / others) ** 2
+    D[rows, wrong] = D_minus / (1 + pushed / rivals) ** 2
     return D

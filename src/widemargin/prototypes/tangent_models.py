@@ -46,6 +46,7 @@ from widemargin.tangents import Bundle, orthonormalize
 
 SIDES = ("reference", "both")
 # Nothing but the models' own frames, along which moving is free.
+Trials = list[tuple[np.ndarray, np.ndarray]]
 ONE_SIDED = TangentMetric(None, "reference", 0.0)
 # Centroids and tangents of a class, together, that the data may ask for.
 MOST_DIMENSIONS = 30
@@ -201,7 +202,7 @@ def tried_tangents(n_tangents: Any, n_features: int) -> list[int]:
 
 def tried_rows(
     codes: np.ndarray, rng: np.random.RandomState, tried_on: int = TRIED_ON
-) -> list[tuple[np.ndarray, np.ndarray]]:
+) -> Trials:
     """Return rows to fit models to and rows to ask them, three times; none of a class.
 
     Thirds of so many samples are left out in turn. Where there are more samples, some
@@ -285,11 +286,13 @@ class TangentModels(PrototypeClassifier):
         metric = metric.fit(to_device(samples.X, samples.device), samples.labels)
         self.metric_ = replace(metric, pass_size=len(samples))
 
-    def _bundle_references(self, samples: Samples) -> Bundle:
+    def _bundle_references(
+        self, samples: Samples, metric: TangentMetric | None = None
+    ) -> Bundle:
         """Training samples with their frames; their labels are known."""
-        X = to_device(samples.X, samples.device)
-        bundle = self.metric_.bundle(X, samples.labels, end="query", n_jobs=self.n_jobs)
-        self.metric_.warn_of_blanks(bundle)
+        X, metric = to_device(samples.X, samples.device), metric or self.metric_
+        bundle = metric.bundle(X, samples.labels, end="query", n_jobs=self.n_jobs)
+        metric.warn_of_blanks(bundle)
         return bundle
 
     def _squared_distances(self, X: np.ndarray) -> np.ndarray:
@@ -297,7 +300,10 @@ class TangentModels(PrototypeClassifier):
         # Frames are many times the samples: they come and go by blocks.
         per_row = X.shape[1] * (64 if self.metric_.has_tangents else 2)
         blocks = batched_slices(len(X), rows_at_once(X, per_row))
-        parts = [self._bundle_distances(self._checked_bundle(X[s])) for s in blocks]
+        parts = [
+            self._bundle_distances(self._checked_bundle(self._in_spreads(X[s])))
+            for s in blocks
+        ]
         return np.concatenate(parts)
 
     def _bundle_distances(self, x: Bundle) -> np.ndarray:
@@ -306,7 +312,19 @@ class TangentModels(PrototypeClassifier):
         if numpy_dtype(x.points) != T.dtype:
             # Stored in float32 they are orthonormal up to its rounding only.
             T = orthonormalize(T.astype(float))
-        return model_distances(self.metric_, x, self.prototypes_, T, self.n_jobs)
+        C = self._in_spreads(self.prototypes_)
+        return model_distances(self.metric_, x, C, T, self.n_jobs)
+
+    def _in_spreads(self, X: Any) -> Any:
+        """Divide what samples and models are apart from one point by the scale.
+
+        Of what is far from the origin a quotient would be rounded.
+        """
+        if self.scale_ is None:
+            return X
+        centre = self.prototypes_.mean(axis=0, dtype=float)
+        centre = centre.astype(self.prototypes_.dtype)
+        return self._scaled(X - beside(X, centre))
 
     def _checked_bundle(self, X: np.ndarray) -> Bundle:
         """Give checked samples their frames; a second check costs more than a row."""
@@ -315,7 +333,7 @@ class TangentModels(PrototypeClassifier):
         return self.metric_.bundle(X, end="query", n_jobs=self.n_jobs)
 
     def _distance_bounds(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        C = self.prototypes_.astype(float)
+        X, C = self._in_spreads(X), self._in_spreads(self.prototypes_.astype(float))
         # Stored in float32 the frames are orthonormal up to its rounding only.
         T = orthonormalize(self.tangents_.astype(float))
         ends = (X, np.empty((len(X), 0, X.shape[1])), C, T)
@@ -332,7 +350,7 @@ class TangentModels(PrototypeClassifier):
                 "certified_radius needs sides='reference': a two-sided distance "
                 "changes with the tangents of the sample, at no known rate."
             )
-        return 1.0
+        return super()._lipschitz()
 
     def _check_bound(self) -> None:
         chosen = is_auto(getattr(self, "n_tangents", 0))
@@ -341,3 +359,4 @@ class TangentModels(PrototypeClassifier):
                 "models with tangents have quadratic boundaries, which its theorem "
                 "does not count. Use n_tangents=0"
             )
+        super()._check_bound()

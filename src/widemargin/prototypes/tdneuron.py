@@ -33,6 +33,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from widemargin._compute.machine import SAMPLE_ROWS, batched_slices, held_threads
+from widemargin._compute.rounding import saturated
 from widemargin._core.checks import check_random_state
 from widemargin._core.classifier import fit_method
 from widemargin._core.params import (
@@ -304,8 +305,8 @@ class TDNeuronClassifier(TangentModels, TrainedPrototypes):
         a and c of every unit.
     temperature_ : float
         Softmax temperature of ``predict_proba``, fitted to samples left out of refits,
-        or with many samples to the training samples; after ``partial_fit`` to the
-        latest 2000, each predicted before it was learned.
+        or with many samples to the training samples. After ``partial_fit`` it is fitted
+        to the latest 2000, each predicted before it was learned.
     n_tangents_ : int
         Number of tangents found.
     history_ : dict of lists
@@ -328,11 +329,11 @@ class TDNeuronClassifier(TangentModels, TrainedPrototypes):
     distances decide, so that there is neither a certified radius nor a margin bound.
 
     After the first 500 samples, or after :meth:`fit`, :meth:`partial_fit` takes one
-    step of the descent per batch, short enough for the error of the batch to fall. A
-    batch of fewer than 200 samples is joined with the latest before it. The step is the
-    first step of training times ``clip(15 * e, 0.09, 1)``, with e the error rate on the
-    last 200 samples before they were learned. The model of a new class gets as many
-    tangents as the others.
+    step per batch. It is short enough for the error of the batch to fall. A batch of
+    fewer than 200 samples is joined with the latest before it. The step is the first
+    step of training times ``clip(15 * e, 0.09, 1)``, with e the error rate on the last
+    200 samples before they were learned. The model of a new class gets as many tangents
+    as the others.
 
     References
     ----------
@@ -416,7 +417,11 @@ class TDNeuronClassifier(TangentModels, TrainedPrototypes):
         n_tangents = resolve_n_tangents(self.max_tangents, n_features, "max_tangents")
         self.prototype_labels_ = self.classes_[codes]
         train, held = samples, None
-        if n_tangents:
+        # Without some samples it has as many tangents as with all.
+        whole_model = self.__dict__.get("_is_part")
+        if whole_model is not None:
+            n_tangents = whole_model.n_tangents_
+        elif n_tangents:
             train, held = _parted(samples, self.validation_fraction, rng)
         parts, whole = (Training.of(some, run, codes) for some in (train, samples))
 
@@ -498,23 +503,22 @@ class TDNeuronClassifier(TangentModels, TrainedPrototypes):
 
     def _fitted(self, state: State) -> dict[str, Any]:
         units, dtype = state["units"], state["dtype"]
-        with np.errstate(over="ignore"):
-            slopes = np.exp(units.log_slope) / units.scale
+        # Steeper ones are steps, and a product with a distance might be no number.
+        steepest = 345.0 if dtype == np.float64 else 85.0
+        log_slope = np.minimum(units.log_slope - np.log(units.scale), steepest)
         return {
             "prototypes_": units.stack[:, 0].astype(dtype),
             "tangents_": units.stack[:, 1:].astype(dtype),
-            "slopes_": np.minimum(slopes, np.finfo(dtype).max).astype(dtype),
+            "slopes_": np.exp(log_slope).astype(dtype),
             "thresholds_": (units.threshold * units.scale).astype(dtype),
             "n_tangents_": units.stack.shape[1] - 1,
         }
 
     def _squared_distances(self, X: NDArray) -> NDArray:
         z = super()._squared_distances(X)
-        with np.errstate(over="ignore"):
-            u = self.slopes_ * (z - self.thresholds_)
+        u = self.slopes_.astype(float) * (z - self.thresholds_)
         # Far from all units -log(output) is the largest number there is, not infinity.
-        u = np.minimum(u, np.finfo(u.dtype).max / 4)
-        return np.logaddexp(0, u).astype(z.dtype)
+        return saturated(np.logaddexp(0, u) / 4, z.dtype) * z.dtype.type(4)
 
     def outputs(self, X: ArrayLike) -> NDArray:
         """Return the outputs of all units.

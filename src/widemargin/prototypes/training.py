@@ -10,12 +10,20 @@ A learner derives from `TrainedPrototypes` and gives
   samples can be summed in its place.
 
 Checks, weights, early stopping, ``history_``, callbacks, keeping the best, refusing
-numbers that are not finite, and ``partial_fit`` are here, once for all of them.
+numbers that are not finite, and ``partial_fit`` are here, once for all of them. A whole
+learner in forty lines is tests/prototypes/test_adding_one.py.
+
+A state has "prototypes", in the user's units, and "codes", their classes; `_start` gets
+the first ones from `_place`. `_scaled` and `_shown` go to the space of training and
+back. Where "auto" may add prototypes a step asks `_changes` which come and which go,
+and `_judge` is the model that "auto" tries, `lvq.briefly_descending(self)` for learners
+that are not GLVQ. Distances by products cancel far from the origin: a step centres its
+samples first.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
-from copy import copy
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -30,10 +38,9 @@ from widemargin._core import shards
 from widemargin._core.arrays import largest_of, numpy_dtype
 from widemargin._core.callbacks import FitProgress
 from widemargin._core.checks import (
+    SIZES,
     check_random_state,
-    check_squares,
     is_auto,
-    largest_square_root,
     warn_caller,
 )
 from widemargin._core.classifier import fit_method, restore_on_failure
@@ -66,7 +73,7 @@ from widemargin.prototypes.initialization import (
 
 State = dict[str, Any]
 # Prototypes per class that "auto" tries before it lets them grow.
-SIZES = (1, 2, 5)
+COUNTS = (1, 2, 5)
 # Folds that it is chosen by, how many samples of each are asked, and how many per class
 # train a trial. Settled on quarters held out of training sets and on drawn samples, see
 # benchmarks/prototypes.md. One fold of many samples is not
@@ -97,6 +104,13 @@ class Outcome(NamedTuple):
 Step = Callable[[State, int], Outcome]
 
 
+@contextmanager
+def stepping() -> Iterator[None]:
+    """Let steps leave the numbers: a rate may be too large, which `is_sound` tells."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        yield
+
+
 def is_sound(model: Any, state: State) -> bool:
     """Whether a state has finite numbers, and prototypes with finite distances."""
     numbers = (v for v in state.values() if isinstance(v, float | np.ndarray))
@@ -105,14 +119,14 @@ def is_sound(model: Any, state: State) -> bool:
     if "prototypes" not in state:
         return True
     P = model._placed_again(state["prototypes"])
-    return not P.size or largest_of(P) <= largest_square_root(P)
+    # They may leave the room of the samples.
+    return largest_of(P) <= (1e150 if numpy_dtype(P) == np.float64 else 1e16)
 
 
 def check_scale(limits: Any) -> None:
-    """Raise unless squared distances of samples neither overflow nor vanish."""
-    check_squares(limits)
+    """Raise where no feature varies enough for squared distances."""
     dtype, reach = numpy_dtype(limits), float((limits[1] - limits[0]).max())
-    if 0 < reach < np.sqrt(1e3 * float(np.finfo(dtype).tiny)):
+    if 0 < reach < 1e-5 * SIZES[dtype][0]:
         instead = "scale the data, for instance by StandardScaler"
         if dtype == np.float32:
             instead += ", or pass them as float64"
@@ -199,7 +213,7 @@ def run_epochs(
         if last is not None and (done or epoch == n_epochs - 1):
             state, step, held = (state if held is None else best), last, None
             progress.stop()
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        with stepping():
             outcome = step(state, epoch)
         for key in outcome.row:
             history.setdefault(key, [])
@@ -524,10 +538,7 @@ class TrainedPrototypes(PrototypeClassifier):
         stream = stream.after(samples, _num_samples(X), wrong, rng, most, self._joins)
         self._pace = stream.pace(len(samples))
         outcome = None
-        with (
-            held_threads(getattr(self, "n_jobs", 1)) as run,
-            np.errstate(over="ignore", invalid="ignore", divide="ignore"),
-        ):
+        with held_threads(getattr(self, "n_jobs", 1)) as run, stepping():
             if stream.begins(most):
                 stream, known = stream.begin(most)
                 known = self._merged(known)
@@ -636,7 +647,7 @@ class TrainedPrototypes(PrototypeClassifier):
         """
         self._size = None
         most = int(self._counts(samples).max())
-        sizes = [size for size in SIZES if size == 1 or size < most]
+        sizes = [size for size in COUNTS if size == 1 or size < most]
         if not self._grows:
             return None
         codes = samples.codes
@@ -648,6 +659,7 @@ class TrainedPrototypes(PrototypeClassifier):
         folds, trials = folds_of_classes(codes, FOLDS, groups=groups), []
         if not folds or len(np.unique(codes)) < 2:
             return None
+        judge = self._judge()
         for rows in folds:
             random = np.random.RandomState(0)
             asked = random.permutation(rows)[:ASKED]
@@ -655,50 +667,17 @@ class TrainedPrototypes(PrototypeClassifier):
             part = min(1.0, PER_CLASS * len(self.classes_) / len(others))
             spare = hold_out_of_classes(codes[others], 1 - part, random, needed=False)
             fit = samples.take(others[~spare])
-            data = self._prepare(fit, np.random.RandomState(0), map, False)
-            trials.append((data, samples.take(asked), len(fit)))
+            data = judge._prepare(fit, np.random.RandomState(0), map, False)
+            trials.append((data, samples.take(asked)))
+        return smallest(
+            [*sizes, None],
+            lambda size: judge._trial(size)._wrong(trials),
+            np.concatenate([asked.weights for _, asked in trials]),
+        )
 
-        def mistakes(size: int | None) -> np.ndarray:
-            wrong = [
-                self._trial(size, n_fit)._wrong(data, asked)
-                for data, asked, n_fit in trials
-            ]
-            return np.concatenate(wrong)
-
-        of_asked = np.concatenate([asked.weights for _, asked, _ in trials])
-        return smallest([*sizes, None], mistakes, of_asked)
-
-    def _trial(self, size: int | None, n_samples: int) -> Self:
-        """Return a model to try a number of prototypes with, on so many samples."""
-        trial = copy(self)
-        trial._size, trial._is_trial = size, True
-        epochs = np.minimum(self.max_iter, self._trial_epochs(n_samples))
-        trial.max_iter = epochs.tolist()
-        return trial
-
-    def _trial_epochs(self, n_samples: int) -> int:
-        """Return the epochs of a trial.
-
-        With ten, online rules do not see that satimage needs more than five prototypes
-        per class.
-        """
-        return 15
-
-    def _wrong(self, data: Any, asked: Samples) -> np.ndarray:
-        """Train on `data` and return which of the samples asked are answered wrong."""
-        rng = np.random.RandomState(0)
-        state, n_epochs = self._start(data, rng), self._n_epochs()
-        step = self._step(data, rng, n_epochs)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            for epoch in range(n_epochs):
-                outcome = step(state, epoch)
-                if not is_sound(self, outcome.state):
-                    break
-                state = outcome.state
-                if outcome.done:
-                    break
-            self._take(self._postprocess(state, data))
-            return self._nearest_codes(asked.X) != asked.codes
+    def _judge(self) -> Any:
+        """Return the model that trials are made with: one that descends in batches."""
+        return self
 
     def _placed(self, P: np.ndarray) -> np.ndarray:
         """Map the user's prototypes to the space they are trained in."""

@@ -40,8 +40,8 @@ from widemargin.prototypes.hss import (
     ClassSamples,
     Models,
     by_class,
-    helpful_metric,
     random_models,
+    suited_metric,
 )
 from widemargin.prototypes.margin_ascent import (
     Ascent,
@@ -51,6 +51,7 @@ from widemargin.prototypes.margin_ascent import (
 )
 from widemargin.prototypes.tangent_models import (
     TangentModels,
+    Trials,
     check_metric,
     model_counts,
     random_frames,
@@ -66,6 +67,7 @@ from widemargin.prototypes.training import (
     Step,
     TrainedPrototypes,
     is_sound,
+    stepping,
 )
 from widemargin.tangents import Bundle
 
@@ -129,9 +131,11 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         :class:`~widemargin.tangents.ImageTangents`.
     spring : float or "auto", default="auto"
         Price of moving along tangents, for ``sides="both"``; see
-        :func:`~widemargin.metrics.tangent_distances`. "auto" is 1e-5, unless 0.3, or
-        samples that keep still, have a clearly lower validation error; without tangents
-        of samples `metric_` is one-sided.
+        :func:`~widemargin.metrics.tangent_distances`. "auto" tries infinity
+        (samples keep still), 1, 0.3, 0.1, 0.03 and 1e-5 on left-out samples. It takes
+        the first that is not clearly worse than the best. It then leaves out directions
+        that harm. Tangents stay where models with them are clearly better, by two
+        deviations. Where samples keep still, `metric_` is one-sided.
     init : {"hss", "weights", "random", "mean"}, default="hss"
         First models: those of :class:`HSSClassifier`; those of HSS under random sample
         weights, section 5.1 of [1]_; random samples, or class means, with random
@@ -145,8 +149,8 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         data; it is halved, with a warning, if it diverges.
     max_iter : int, default=40
         Maximum number of passes. With few samples, 5-fold cross-validation may choose
-        fewer, even 0, if that is better by two standard deviations; not with early
-        stopping or a fixed rate.
+        fewer, even 0, if that is better by two standard deviations. It does not with
+        early stopping or a fixed rate.
     tol : float, default=1e-3
         Stop if the loss has not fallen by this fraction for `n_iter_no_change` passes,
         or if no margin is below `theta`.
@@ -189,12 +193,13 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     input_tangents_ : object or None
         What bends the inputs, fitted.
     history_ : dict of lists
-        One entry per pass, of the models after it: ``"loss"``, the mean of
-        max(0, theta - margin) weighted by `sample_weight`; ``"H"``, the mean margin
-        under the distribution of the next step; ``"n_theta_mistakes"``;
-        ``"train_error"``; ``"margin_quantiles"`` (0, 5, 25, 50 and 75 %); ``"rate"``;
-        with early stopping ``"validation_score"``; on request ``"weights"``, γ of
-        every training row, and ``"models"``, pairs (prototypes, tangents).
+        One entry per pass, of the models after it. ``"loss"`` is the mean of max(0,
+        theta - margin) weighted by `sample_weight`. ``"H"`` is the mean margin under
+        the distribution of the next step. The others are ``"n_theta_mistakes"``,
+        ``"train_error"``, ``"margin_quantiles"`` (0, 5, 25, 50 and 75 %) and
+        ``"rate"``. Early stopping adds ``"validation_score"``. On request there are
+        ``"weights"``, γ of every training row, and ``"models"``, pairs (prototypes,
+        tangents).
     n_iter_ : int
         Passes; 1 where the first models were best.
     n_features_in_ : int
@@ -312,8 +317,20 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
             self._fit_metric(samples)
         bundle = self._bundle_references(samples)
         if first:
-            self.metric_, bundle = helpful_metric(self, samples, bundle)
+            self.metric_, bundle = suited_metric(self, samples, bundle)
         return TangentSamples(samples, bundle, run)
+
+    def _left_out_margins(
+        self, samples: Samples, bundle: Bundle, trials: Trials
+    ) -> np.ndarray:
+        """Margins of samples that few passes over others left out."""
+        data = TangentSamples(samples, bundle, map)
+        n_tangents = self._chosen(data, np.random.RandomState(0))
+        margins = [
+            self._trial_margins(data.take(fit), data.take(asked), n_tangents)
+            for fit, asked in trials
+        ]
+        return np.concatenate(margins)
 
     def _start(self, data: TangentSamples, rng: np.random.RandomState) -> State:
         n_tangents = self._chosen(data, rng)
@@ -377,7 +394,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         # What a rate does is said once, of the whole.
         state["warned"] = True
         asked, found = data.bundle[rows], {}
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        with stepping():
             step, done, epoch = without._climb(others), False, 0
             while not done:
                 if epoch in marks:
@@ -428,9 +445,16 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         self, fit: TangentSamples, held: TangentSamples, n_tangents: int
     ) -> np.ndarray:
         """1 where a sample that was held out is not told apart, else 0."""
+        margins = self._trial_margins(fit, held, n_tangents)
+        return (~(margins > 0)).astype(float)
+
+    def _trial_margins(
+        self, fit: TangentSamples, held: TangentSamples, n_tangents: int
+    ) -> np.ndarray:
+        """Margins of samples that were held out, after a few passes over others."""
         state = self._first_state(fit, n_tangents, np.random.RandomState(0))
         # As in training, and a model that leaves the numbers tells nothing apart.
-        with np.errstate(over="ignore", invalid="ignore"):
+        with stepping():
             centre, ascent = self._ascent(fit, self.weight_gain)
             climb = ascent.start(_stacked(state, centre))
             for _ in range(min(TRIAL_PASSES, self.max_iter)):
@@ -438,7 +462,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
             state = _unstacked(climb, centre, held.samples.X.dtype)
             centre, ascent = self._ascent(held, 0)
             found = ascent.start(_stacked(state, centre))["found"]
-        return (~(found.margins > 0)).astype(float)
+        return np.nan_to_num(found.margins, nan=-1.0)
 
     def _resume(
         self, state: State, data: TangentSamples, rng: np.random.RandomState

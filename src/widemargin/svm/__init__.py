@@ -1,10 +1,10 @@
 """Kernel machines that know what may vary."""
 
-from widemargin.svm.invariant import InvariantHyperplaneSVC
-from widemargin.svm.jittered import JitteredSVC
-from widemargin.svm.pairwise import DDAGClassifier
-from widemargin.svm.tangent import TangentSVC
-from widemargin.svm.virtual import VirtualSVC
+from widemargin.hyperplanes.invariant import InvariantHyperplaneSVC
+from widemargin.hyperplanes.jittered import JitteredSVC
+from widemargin.hyperplanes.pairwise import DDAGClassifier
+from widemargin.hyperplanes.tangent import TangentSVC
+from widemargin.hyperplanes.virtual import VirtualSVC
 
 __all__ = [
     "DDAGClassifier",

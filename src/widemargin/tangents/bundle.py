@@ -31,6 +31,7 @@ from widemargin._compute.machine import (
     rows_in_budget,
     thread_map,
 )
+from widemargin._compute.rounding import epsilon
 from widemargin._core.arrays import (
     beside,
     check_one_place,
@@ -82,7 +83,7 @@ def broadcast(array: Any, shape: tuple) -> Any:
 
 def default_rtol(dtype: DTypeLike) -> float:
     """Relative size below which what is left of a tangent is rounding."""
-    return float(np.finfo(dtype).eps ** (2 / 3))
+    return epsilon(np.dtype(dtype)) ** (2 / 3)
 
 
 def fill_frames(

@@ -40,7 +40,7 @@ from sklearn.base import (
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.machine import batched_slices
-from widemargin._core.checks import FLOATS, as_array, check_squares, validate_data
+from widemargin._core.checks import FLOATS, as_array, check_count, validate_data
 from widemargin._core.params import Count, Counted, check_declared, parameters
 from widemargin.tangents.preparing import KeepsKind
 
@@ -167,8 +167,8 @@ class ConvolutionFeatures(
         Returns
         -------
         ndarray of shape (n_samples, n_features_out)
-            Between 0 and 1: the signal first and its differences second, dilation by
-            dilation, kernel by kernel. float32 if `X` is, else float64.
+            Features in [0, 1]: those of the signal, then those of its differences; by
+            dilation, then by kernel. Of dtype float32 if `X` is, else float64.
         """
         check_is_fitted(self)
         signals, lengths = self._signals(X, reset=False)
@@ -226,17 +226,17 @@ class ConvolutionFeatures(
         scale = self.scale_.astype(signals.dtype)
         moves = np.where(np.repeat(there, m, axis=0)[..., None], moves / scale, 0)
         signals = self._centred(signals, there)
+        # A signal and its tangents meet the kernels together.
+        both = np.concatenate(
+            [signals[:, np.newaxis], moves.reshape(n, m, length, channels)], axis=1
+        ).reshape(-1, length, channels)
         out = np.empty((n, m, self._n_features_out), signals.dtype)
         at = 0
         for bank in self.banks_:
             columns = slice(at, at := at + bank.low.size)
-            parts = zip(
-                _outputs(bank, signals, lengths, 1),
-                _outputs(bank, moves, np.repeat(lengths, m), m),
-                strict=True,
-            )
-            for (rows, outputs, counts), (_, steps, _) in parts:
-                out[rows, :, columns] = _slopes(outputs, steps, counts, bank)
+            lasting = np.repeat(lengths, 1 + m)
+            for rows, outputs, counts in _outputs(bank, both, lasting, 1 + m):
+                out[rows, :, columns] = _slopes(outputs, counts, 1 + m, bank)
         return out
 
     def _signals(self, X: Any, reset: bool) -> tuple[NDArray, NDArray]:
@@ -259,15 +259,10 @@ class ConvolutionFeatures(
         signals = rows.reshape(n, d // channels, channels)
         first = _first_values(signals)
         signals = _to_the_left(signals, first)
+        refuse_rows_of_nan(rows)
         measured = ~np.isnan(signals).all(axis=2)
-        if not measured.any(axis=1).all():
-            row = int(measured.any(axis=1).argmin())
-            raise ValueError(f"Row {row} of X holds NaN only.")
         lengths = signals.shape[1] - measured[:, ::-1].argmax(axis=1)
         signals = _interpolated(signals, lengths)
-        check_squares(
-            np.nan_to_num(signals, posinf=np.inf, neginf=-np.inf).reshape(n, d)
-        )
         return signals, lengths
 
     def _centred(self, signals: NDArray, there: NDArray) -> NDArray:
@@ -351,7 +346,7 @@ def pad_series(series: Sequence[ArrayLike], length: int | None = None) -> NDArra
             f"series differ in their channels, {sorted(channels)}; give all the same."
         )
     longest = max(map(len, columns))
-    if length is not None and length < longest:
+    if length is not None and check_count("length", length) < longest:
         raise ValueError(
             f"length={length} is shorter than the longest series, {longest}; cut it."
         )
@@ -362,6 +357,15 @@ def pad_series(series: Sequence[ArrayLike], length: int | None = None) -> NDArra
     for row, one in zip(out, columns, strict=True):
         row[: len(one)] = one
     return out.reshape(len(out), -1)
+
+
+def refuse_rows_of_nan(X: NDArray) -> None:
+    """Raise ValueError where a row of X was not measured at all."""
+    empty = np.isnan(X).all(axis=1)
+    if empty.any():
+        raise ValueError(
+            f"Row {int(empty.argmax())} of X holds NaN only; leave that sample out."
+        )
 
 
 def _first_values(signals: NDArray) -> NDArray:
@@ -425,7 +429,8 @@ def _outputs(
     if bank.differences:
         following = np.arange(1, signals.shape[1]) < lengths[:, np.newaxis]
         signals = np.where(following[..., np.newaxis], np.diff(signals, axis=1), 0)
-        lengths = lengths - 1
+        # A single value is followed by nothing: it differs by 0, as a level does.
+        lengths = np.maximum(1, lengths - 1)
     n, length, channels = signals.shape
     border = TAPS // 2 * bank.dilation
     size = max(1, AT_ONCE // (len(KERNELS) * length * together))
@@ -476,10 +481,12 @@ def _shares(outputs: NDArray, counts: NDArray, bank: Bank) -> NDArray:
     return features.reshape(len(features), -1)
 
 
-def _slopes(outputs: NDArray, steps: NDArray, counts: NDArray, bank: Bank) -> NDArray:
+def _slopes(outputs: NDArray, counts: NDArray, together: int, bank: Bank) -> NDArray:
     """Differentiate the shares along steps: (samples, tangents, kernels·levels)."""
-    kernels, n, length = outputs.shape
-    steps = steps.reshape(kernels, n, -1, length)
+    kernels, _, length = outputs.shape
+    outputs = outputs.reshape(kernels, -1, together, length)
+    outputs, steps = outputs[:, :, 0], outputs[:, :, 1:]
+    counts = counts[::together]
     there = _times(counts, length)
     found = []
     for low, high in zip(bank.low.T, bank.high.T, strict=True):
@@ -487,4 +494,4 @@ def _slopes(outputs: NDArray, steps: NDArray, counts: NDArray, bank: Bank) -> ND
         between = (outputs > a) & (outputs < b) & there
         rates = between / (counts[:, np.newaxis] * (b - a))
         found.append(np.einsum("knt,knmt->nmk", rates.astype(steps.dtype), steps))
-    return np.stack(found, axis=3).reshape(n, steps.shape[2], -1)
+    return np.stack(found, axis=3).reshape(*found[0].shape[:2], bank.low.size)

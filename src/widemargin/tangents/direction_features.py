@@ -41,13 +41,14 @@ from sklearn.utils.validation import check_is_fitted
 from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._core.checks import (
     FLOATS,
+    SIZES,
     as_array,
     check_background,
     check_count,
     check_number,
     check_option,
     check_sides,
-    check_squares,
+    check_size,
     validate_data,
     warn_of_paper,
 )
@@ -172,11 +173,7 @@ class DirectionFeatures(
         warn_of_paper(
             self.background, samples, (plan.height, plan.width, plan.channels)
         )
-        with np.errstate(over="ignore"):
-            amplitude = np.abs(samples - background).max()
-        if not np.isfinite(amplitude):
-            raise ValueError("X and background differ by more than the dtype holds.")
-        self.amplitude_ = float(amplitude) or 1.0
+        self.amplitude_ = float(np.abs(samples - background).max()) or 1.0
         cells = len(plan.cells_y) * plan.cells_x.shape[1]
         self._n_features_out = self.directions * cells
         if self.channels == "keep":
@@ -234,16 +231,14 @@ class DirectionFeatures(
         check_is_fitted(self)
         samples = validate_data(self, X, dtype=FLOATS, reset=False)
         moves = as_array("tangents", tangents)
-        with np.errstate(over="ignore"):
-            moves = moves.astype(samples.dtype)
+        check_size(moves, "tangents", dtype=samples.dtype)
+        moves = moves.astype(samples.dtype)
         n, d = samples.shape
         if moves.ndim != 3 or (moves.shape[0], moves.shape[2]) != (n, d):
             raise ValueError(
                 "tangents must have shape (n_samples, n_tangents, n_features) = "
                 f"({n}, n_tangents, {d}); got {moves.shape}."
             )
-        check_squares(samples)
-        check_squares(moves.reshape(-1, d), name="tangents")
         plan = self._plan(d, samples.dtype)
         out = np.empty((n, moves.shape[1], self._n_features_out), samples.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -269,10 +264,10 @@ class DirectionFeatures(
         ink = X - check_background(self.background, X)
         g_x, g_y = self._strongest(*self._gradient(ink, plan))
         length = np.hypot(g_x, g_y)
-        with np.errstate(over="ignore"):
-            eps = X.dtype.type(self.eps * self.amplitude_)
-        # What vanishes in this dtype still stands under a gradient of zero.
-        q = length / np.hypot(length, max(eps, np.finfo(X.dtype).tiny))
+        # A number of this dtype that does not vanish under a gradient of zero.
+        least, most = SIZES[X.dtype]
+        eps = min(max(float(self.eps) * float(self.amplitude_), least**2), most)
+        q = length / np.hypot(length, X.dtype.type(eps))
         angle = np.arctan2(g_y, g_x) * (self.directions / (2 * np.pi))
         planes = [
             q * np.maximum(0, 1 - np.abs(self._turn(angle, k)))
@@ -288,7 +283,7 @@ class DirectionFeatures(
         g_x, g_y, d_x, d_y = self._strongest(G_x, G_y, d_x, d_y)
         length = np.hypot(g_x, g_y)
         eps = self.eps * self.amplitude_
-        there = length > np.finfo(x.dtype).tiny ** 0.5
+        there = length > SIZES[x.dtype][0] ** 1.5
         safe = np.where(there, length, 1)
         root = np.hypot(safe, eps)
         q = length / root

@@ -16,7 +16,8 @@ other.
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from copy import copy
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -53,6 +54,7 @@ from widemargin.tangents.bundle import (
     same_numbers,
 )
 
+Generator = TypeVar("Generator", bound="TangentGenerator")
 # What generators that work on tensors do there.
 DEVICE_METHODS = ("fit", "tangents", "bundle", "apply", "adjoint")
 
@@ -171,8 +173,21 @@ class TangentGenerator(ArrayDispatchMixin, BaseEstimator, ABC):
         fill_frames(frames, tangents_of, n_jobs=n_jobs, name=type(self).__name__)
         return Bundle(points, frames)
 
+    def less_one(self) -> list[Self]:
+        """Return the generator without one of its directions, once for each.
+
+        Returns
+        -------
+        list of TangentGenerator
+            As it is fitted. None where there is one direction, or where all belong
+            together, as those that were learned.
+        """
+        return []
+
     def _check_samples(self, X: ArrayLike) -> NDArray:
-        check_is_fitted(self)
+        if type(self).fit is not TangentGenerator.fit:
+            # It learns. Others need no fit, and tags take as long as few tangents.
+            check_is_fitted(self)
         if hasattr(X, "columns") and hasattr(self, "feature_names_in_"):
             return validate_data(self, X, dtype=FLOATS, reset=False)
         # Names are compared where both have them; a generator needs none.
@@ -265,6 +280,9 @@ class DirectionalTangents(TangentGenerator):
                 f"{', '.join(map(repr, self._known))}; got {self.directions!r}."
             )
         return tuple(check_option("directions", name, self._known) for name in names)
+
+    def less_one(self) -> list[Self]:  # noqa: D102
+        return less_one_name(self, self._names())
 
     def _check_linear(self, name: str) -> None:
         check_option("name", name, self._known)
@@ -450,6 +468,35 @@ def fit_tangents(tangents: Any, X: ArrayLike, y: ArrayLike | None = None) -> Any
     return tangents
 
 
+def less_one(tangents: Any) -> list[Any]:
+    """Return what may vary without one of its directions, once for each.
+
+    None where that would leave nothing, or where directions cannot be parted.
+    """
+    if isinstance(tangents, np.ndarray):
+        return [np.delete(tangents, k, axis=0) for k in parted(tangents)]
+    return tangents.less_one() if isinstance(tangents, TangentGenerator) else []
+
+
+def parted(directions: Sequence | NDArray) -> range:
+    """Return the places of directions that can go: none where there is one."""
+    return range(len(directions) if len(directions) > 1 else 0)
+
+
+def changed(generator: Generator, **attributes: Any) -> Generator:
+    """Return a copy with other attributes, as it is fitted."""
+    other: Any = copy(generator)
+    vars(other).update(attributes)
+    return other
+
+
+def less_one_name(generator: Generator, names: tuple[str, ...]) -> list[Generator]:
+    """Return generators whose `directions` are all `names` but one."""
+    return [
+        changed(generator, directions=names[:k] + names[k + 1 :]) for k in parted(names)
+    ]
+
+
 def raw_tangents(tangents: Any, X: NDArray, y: NDArray | None = None) -> NDArray:
     """Tangents (n, l, d) of samples as they are, with their lengths.
 
@@ -595,6 +642,16 @@ class TangentUnion(TangentGenerator):
         if hasattr(self, "generators_"):
             return self.generators_
         return [part for _, part in self._named_parts()]
+
+    def less_one(self) -> list[Self]:  # noqa: D102
+        parts, found = self._parts(), []
+        for k, part in enumerate(parts):
+            rest = [[fewer] for fewer in part.less_one()]
+            # One that cannot be parted goes as a whole.
+            for own in rest or [[]] * (len(parts) > 1):
+                left = [*parts[:k], *own, *parts[k + 1 :]]
+                found.append(changed(self, generators=left, generators_=left))
+        return found
 
     def _named_parts(self) -> list[tuple[str, TangentGenerator]]:
         given = self.generators

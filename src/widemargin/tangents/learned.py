@@ -29,11 +29,6 @@ from widemargin._core.arrays import (
     to_numpy,
     xp_of,
 )
-from widemargin._core.checks import (
-    check_squares,
-    in_unit,
-    unit_of_squares,
-)
 from widemargin._core.decisions import class_codes
 from widemargin._core.duplicates import duplicate_groups
 from widemargin._core.params import Counted, check_declared, parameters
@@ -139,13 +134,10 @@ class LearnedTangents(TangentGenerator):
             np.unique(duplicate_groups(samples, codes), return_index=True)[1]
         )
         samples, codes = samples[first], codes[first]
-        self._unit = unit_of_squares(samples)
         if self.local:
             self.samples_, self.codes_ = to_numpy(samples), codes
             return self
-        # Directions have no unit, and squares of the differences must be numbers.
-        scaled = in_unit(samples, self._unit)
-        groups = [scaled[codes == c] for c in range(codes.max() + 1)]
+        groups = [samples[codes == c] for c in range(codes.max() + 1)]
         pairs = [Differences(group, n_neighbors) for group in groups]
         if not any(len(part) for part in pairs):
             raise ValueError(
@@ -158,13 +150,10 @@ class LearnedTangents(TangentGenerator):
             self.tangents_ = np.array([rows for rows, _ in learned], dtype)
             self.eigenvalues_ = np.array([values for _, values in learned])
             means = np.array([to_numpy(group.mean(0)) for group in groups])
-            self.class_means_ = (means * self._unit).astype(dtype)
+            self.class_means_ = means.astype(dtype)
         else:
             rows, self.eigenvalues_ = leading_directions(pairs, self.n_tangents)
             self.tangents_ = rows.astype(numpy_dtype(samples))
-        with np.errstate(over="ignore"):
-            self.eigenvalues_ = self.eigenvalues_ * self._unit * self._unit
-        np.minimum(self.eigenvalues_, np.finfo(float).max, out=self.eigenvalues_)
         return self
 
     def bundle(
@@ -195,8 +184,7 @@ class LearnedTangents(TangentGenerator):
             return self._local_tangents_of(X, codes)
         if self.per_class:
             if codes is None:
-                means = in_unit(self.class_means_, self._unit)
-                codes = nearest.nearest_of(self._scaled(X), means)
+                codes = nearest.nearest_of(X, self.class_means_)
             known = beside(X, self.tangents_, alike=True)
             return lambda rows: known[codes[rows]]
         shared = beside(X, self.tangents_, alike=True)
@@ -204,8 +192,7 @@ class LearnedTangents(TangentGenerator):
 
     def _local_tangents_of(self, X: NDArray, codes: NDArray | None) -> Blocks:
         n_neighbors = self._check_parameters()
-        X = self._scaled(X)
-        learned = beside(X, in_unit(self.samples_, self._unit))
+        learned = beside(X, self.samples_)
         # One more than needed, since a sample seen in fit finds itself.
         neighbors = np.full((len(X), n_neighbors + 1), -1)
         groups = [None] if codes is None else np.unique(codes)
@@ -234,10 +221,6 @@ class LearnedTangents(TangentGenerator):
             return out
 
         return tangents_of
-
-    def _scaled(self, X: NDArray) -> NDArray:
-        """Return samples in the unit of those learned from."""
-        return in_unit(check_squares(X, self._unit), self._unit)
 
     def _check_parameters(self) -> int:
         """Return the number of neighbours to compare with."""

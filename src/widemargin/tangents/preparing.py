@@ -144,9 +144,8 @@ class GaussianSmoother(
 
     Notes
     -----
-    Choose `sigma` together with that of the tangents, which smooths once more before
-    it differentiates: after smoothing by 0.6 pixels the tangents of 16×16 images want
-    about 0.7 instead of 0.8.
+    Choose `sigma` together with that of the tangents, which smooth once more. After
+    smoothing by 0.6 pixels, tangents of 16×16 images need about 0.7 instead of 0.8.
 
     Examples
     --------
@@ -245,9 +244,9 @@ class Deskew(KeepsKind, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     shape : tuple (height, width) or (height, width, channels)
         Shape of one image; a row of `X` is the image flattened in C order.
     resize : float, default=0.0
-        How far the spreads of the ink, its standard deviations along rows and columns,
-        are brought to a fifth of the sides, in [0, 1]: not at all, or with 1 all the
-        way. Above 0 its mean goes to the middle of the image too. From few labels,
+        How far ink is brought to one size, in [0, 1]. With 0 it keeps its size. With 1
+        its standard deviations along rows and columns become a fifth of the sides.
+        Above 0 its mean goes to the middle of the image too. From few labels,
         handwritten digits are told apart far better with 0.5.
     background : float, default=0.0
         Value of the image outside its borders; ink is what differs from it.
@@ -347,8 +346,8 @@ def _ink(images: NDArray, background: float) -> _Ink:
     _, height, width, _ = images.shape
     ink = np.abs(images.astype(np.float64) - background).sum(axis=3)
     # Whatever the unit of the image, sums neither overflow nor vanish.
-    ink /= np.maximum(ink.max(axis=(1, 2), keepdims=True), np.finfo(float).tiny)
-    total = np.maximum(ink.sum(axis=(1, 2)), np.finfo(float).tiny)
+    ink /= np.maximum(ink.max(axis=(1, 2), keepdims=True), 1e-300)
+    total = np.maximum(ink.sum(axis=(1, 2)), 1e-300)
     of_rows, of_columns = (ink.sum(axis=a) / total[:, np.newaxis] for a in (2, 1))
     r, c = np.arange(height), np.arange(width)
     mean = np.stack([of_rows @ r, of_columns @ c], axis=1)

@@ -89,9 +89,9 @@ class SignalTangents(DirectionalTangents):
     A shift of p is p samples; the other displacements are p samples where they are
     largest.
 
-    Amplitude is for distances with tangents at one end. With tangents at both ends
-    two signals can both be scaled to zero, which makes every distance nearly zero
-    unless a stiff spring holds them: distances and estimators warn of it.
+    Amplitude is for distances with tangents at one end. With tangents at both ends two
+    signals can both be scaled to zero. Every distance is then nearly zero, unless a
+    stiff spring holds them. Distances and estimators warn of it.
 
     Examples
     --------
@@ -344,9 +344,8 @@ class _Line:
                 self.pull * x, self.smooth
             )
         else:
-            with np.errstate(over="ignore", invalid="ignore"):
-                smooth = self.pull * correlate(x, self.smooth)
-                out = self.scale * (correlate(x, self.differ) - smooth)
+            smooth = self.pull * correlate(x, self.smooth)
+            out = self.scale * (correlate(x, self.differ) - smooth)
         return in_dtype(out.reshape(len(signals), -1), numpy_dtype(signals))
 
     def field(self, name: str) -> NDArray:

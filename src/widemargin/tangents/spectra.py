@@ -32,7 +32,6 @@ from widemargin._core.checks import (
     as_float_vector,
     as_matrix,
     check_count,
-    check_squares,
 )
 from widemargin._core.params import Counted, check_declared, parameters
 from widemargin._core.samples import check_rows
@@ -63,7 +62,7 @@ class _Spectral(KeepsKind, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
             The transformer itself.
         """
         check_declared(self)
-        self._learn(check_squares(check_rows(self, X)).astype(float))
+        self._learn(check_rows(self, X).astype(float))
         return self
 
     def transform(self, X: Any) -> NDArray:
@@ -80,7 +79,7 @@ class _Spectral(KeepsKind, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
             float32 if `X` is float32, else float64.
         """
         check_is_fitted(self)
-        X = check_squares(check_rows(self, X, reset=False))
+        X = check_rows(self, X, reset=False)
         # Derivatives of smooth spectra are small differences of large numbers.
         return self._transformed(X.astype(float)).astype(X.dtype, copy=False)
 

@@ -27,7 +27,7 @@ interference subtraction, J. Pharm. Biomed. Anal. 9 (1991).
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,7 +35,7 @@ from numpy.typing import ArrayLike, NDArray
 from widemargin._core.checks import as_matrix, check_option
 from widemargin._core.params import Counted, parameters
 from widemargin.tangents.bundle import Blocks
-from widemargin.tangents.generator import TangentGenerator
+from widemargin.tangents.generator import TangentGenerator, less_one_name
 from widemargin.tangents.learned import LearnedTangents
 from widemargin.tangents.signal import SignalTangents
 from widemargin.tangents.spectra import check_wavelengths
@@ -138,6 +138,9 @@ class SpectrumTangents(TangentGenerator):
                 f"interferents nor pairs; known are {', '.join(DIRECTIONS)}."
             )
         return tuple(check_option("directions", name, DIRECTIONS) for name in names)
+
+    def less_one(self) -> list[Self]:  # noqa: D102
+        return less_one_name(self, self._names())
 
     def _tangents_of(self, X: NDArray, y: ArrayLike | None) -> Blocks:
         n_features, names = X.shape[1], self._names()

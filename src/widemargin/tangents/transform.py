@@ -16,13 +16,20 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
+from widemargin._compute.rounding import epsilon
 from widemargin._core.arrays import in_dtype, numpy_dtype, xp_of
-from widemargin._core.checks import in_unit, unit_of_squares
+from widemargin._core.checks import check_size
 from widemargin._core.params import parameters
 from widemargin._core.samples import check_rows
 from widemargin.tangents.bundle import Blocks, like
-from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator
+from widemargin.tangents.generator import (
+    DEVICE_METHODS,
+    TangentGenerator,
+    changed,
+    parted,
+)
 
 # Samples looked at, and steps tried, when a step is chosen.
 _N_PROBES = 16
@@ -38,11 +45,11 @@ class TransformTangents(TangentGenerator):
     Parameters
     ----------
     functions : callable or sequence of callables
-        Each takes samples `X` (n_samples, n_features) and a number p and returns the
-        transformed samples, of the same shape; p = 0 leaves them as they are. A
-        function must treat every sample alone. It gets a copy of the samples, and is
-        called from several threads when a bundle is made with `n_jobs` above one.
-        Samples that are tensors on a device come as such; what is returned goes there.
+        Each takes samples `X` (n_samples, n_features) and a number p. It returns the
+        transformed samples, of the same shape; p = 0 changes nothing. A function must
+        treat every sample alone. It gets a copy of the samples, and is called from
+        several threads when a bundle is made with `n_jobs` above one. Samples that are
+        tensors on a device come as such; what is returned goes there.
     step : float, sequence of floats or "auto", default="auto"
         The p at which differences are taken, the same for all functions or one for
         each. "auto" finds for each function the smallest power of 8, at most 1, that
@@ -100,6 +107,16 @@ class TransformTangents(TangentGenerator):
         samples = check_rows(self, X)
         self.steps_ = self._choose_steps(samples)
         return self
+
+    def less_one(self) -> list[Self]:  # noqa: D102
+        check_is_fitted(self, "steps_")
+        functions, found = [function for _, function in self._named_functions()], []
+        for k in parted(functions):
+            rest, steps = functions[:k] + functions[k + 1 :], np.delete(self.steps_, k)
+            found.append(
+                changed(self, functions=rest, step=steps.tolist(), steps_=steps)
+            )
+        return found
 
     def _named_functions(self) -> list[tuple[str, Transformation]]:
         functions = self.functions
@@ -190,17 +207,15 @@ def auto_step(name: str, function: Transformation, X: NDArray) -> float:
     """
     returned = numpy_dtype(_call(name, function, X, 0.0))
     # A function that works in a lower precision needs a larger step.
-    eps = max(np.finfo(t).eps for t in (numpy_dtype(X), returned) if t.kind == "f")
-    unit = unit_of_squares(in_dtype(X, np.float64))
+    eps = max(epsilon(t) for t in (numpy_dtype(X), returned) if t.kind == "f")
 
     def norm(values: NDArray) -> float:
         return float(xp_of(X).linalg.norm(in_dtype(values, np.float64)))
 
-    wanted = eps ** (1 / 3) * (norm(in_unit(X, unit)) or 1.0)
+    wanted = eps ** (1 / 3) * (norm(X) or 1.0)
 
     def change(h: float) -> float:
-        with np.errstate(over="ignore"):
-            return norm(_change(name, function, X, h, unit)) / 2
+        return norm(_change(name, function, X, h)) / 2
 
     before = change(_STEPS[0])
     for h in _STEPS[1:]:
@@ -211,13 +226,9 @@ def auto_step(name: str, function: Transformation, X: NDArray) -> float:
     return float(h)
 
 
-def _change(
-    name: str, function: Transformation, X: NDArray, h: float, unit: float = 1.0
-) -> NDArray:
-    """Difference of the samples moved by h and by -h, in float64 and in a unit."""
-    one, other = (
-        in_dtype(_call(name, function, X, p), np.float64) / unit for p in (h, -h)
-    )
+def _change(name: str, function: Transformation, X: NDArray, h: float) -> NDArray:
+    """Difference of the samples moved by h and by -h, in float64."""
+    one, other = (in_dtype(_call(name, function, X, p), np.float64) for p in (h, -h))
     return one - other
 
 
@@ -236,6 +247,7 @@ def _call(name: str, function: Transformation, X: NDArray, p: float) -> NDArray:
             f"{name} returned NaN, infinity or no numbers at p = {p:.3g}; it must be "
             "defined for small p of both signs, or be given a smaller step."
         )
+    check_size(moved, f"{name} at p = {p:.3g}", dtype=np.float64)
     return moved
 
 
@@ -264,4 +276,5 @@ def copies(X: NDArray, transformations: Sequence[Callable]) -> Iterator[NDArray]
                 f"given, {tuple(X.shape)}; {transformation!r} returned shape "
                 f"{tuple(out.shape)}."
             )
+        check_size(out, "what transformations return")
         yield out

@@ -31,6 +31,7 @@ CAPABILITY = (8, 0)
 # launched is compiled and nothing run.
 EVERYWHERE = False
 ONLY_COMPILED = False
+_thread = threading.local()
 
 
 def triton_for(array: Tensor, double: bool = False) -> ModuleType | None:
@@ -38,7 +39,7 @@ def triton_for(array: Tensor, double: bool = False) -> ModuleType | None:
 
     If `double`, float64 will do too.
     """
-    if not (array.is_cuda or EVERYWHERE):
+    if not (array.is_cuda or EVERYWHERE) or getattr(_thread, "torch_alone", False):
         return None
     if array.dtype != torch.float32 and not (double and array.dtype == torch.float64):
         return None
@@ -98,7 +99,6 @@ def jitted(
 _launched: set[int] = set()
 # Kernels that a thread compiles, see `compiled_meanwhile`.
 _compiling: dict[int, Future] = {}
-_thread = threading.local()
 
 
 def launch(kernel: Any, grid: Sequence[int], *arguments: Any, **constants: Any) -> None:
@@ -109,7 +109,10 @@ def launch(kernel: Any, grid: Sequence[int], *arguments: Any, **constants: Any) 
     given = [_plain(argument) for argument in arguments]
     named = {name: _plain(value) for name, value in constants.items()}
     if ONLY_COMPILED or getattr(_thread, "only_compiles", False):
-        kernel.warmup(*given, grid=tuple(grid), **named)
+        compiled = kernel.warmup(*given, grid=tuple(grid), **named)
+        if not ONLY_COMPILED:
+            # Triton makes a launcher, by a C compiler, when a kernel's `run` is asked.
+            _ = compiled.run
         return
     if id(kernel) in _launched:
         kernel[tuple(grid)](*given, **named)
@@ -123,16 +126,27 @@ def launch(kernel: Any, grid: Sequence[int], *arguments: Any, **constants: Any) 
 
 
 @contextmanager
+def torch_alone() -> Iterator[None]:
+    """Let torch do within what kernels would do."""
+    _thread.torch_alone = True
+    try:
+        yield
+    finally:
+        _thread.torch_alone = False
+
+
+@contextmanager
 def compiled_meanwhile(
     launches: dict[Any, Callable[[], Any]], device: torch.device
-) -> Iterator[None]:
+) -> Iterator[bool]:
     """Compile kernels in threads while the body works; leave when all are there.
 
     Each kernel comes with a call that launches it: that compiles it, and runs nothing.
+    Yields whether anything is compiled.
     """
     new = {k: call for k, call in launches.items() if id(k) not in _launched}
     if not new or device.type != "cuda":
-        yield
+        yield False
         return
 
     def compile_only(call: Callable[[], Any]) -> None:
@@ -144,7 +158,7 @@ def compiled_meanwhile(
         for kernel, call in new.items():
             _compiling[id(kernel)] = pool.submit(compile_only, call)
         try:
-            yield
+            yield True
         finally:
             # An error is that of the launch itself, which comes later.
             wait([_compiling.pop(id(kernel)) for kernel in new])

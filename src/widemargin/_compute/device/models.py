@@ -24,6 +24,7 @@ from widemargin._compute.device.pairs import (
     stacked_products,
     tail,
 )
+from widemargin._compute.rounding import epsilon
 
 # Products of a part of the samples with all models, in numbers.
 NUMBERS = 2**29
@@ -199,7 +200,7 @@ def model_passes(
     moved = points - torch.as_tensor(centre, device=device).to(points.dtype)
     known = torch.as_tensor(right, device=device)
     passes = ModelPasses(moved, frames, known, metric.spring)
-    rounding = torch.finfo(points.dtype).eps
+    rounding = epsilon(str(points.dtype).removeprefix("torch."))
     tiny = 1e2 * rounding * float(points.double().var(0, correction=0).sum())
 
     def one_pass(stack: Any, gamma: Any, run: Any = map) -> tuple[Any, ...]:

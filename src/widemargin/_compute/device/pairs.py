@@ -48,7 +48,7 @@ from torch import Tensor
 from widemargin._compute.device.kernels import jitted, launch, triton_for
 from widemargin._compute.formulas import ROUNDING, fits_squares
 from widemargin._compute.machine import DEVICE_NUMBERS
-from widemargin._compute.nearest import product_error
+from widemargin._compute.rounding import epsilon, product_error
 
 # Relative size below which a squared distance is recomputed from its residual.
 SUSPECT = {torch.float32: 1e-5, torch.float64: 1e-10}
@@ -60,7 +60,11 @@ GATHERED = 2**29
 
 def error_of(rows: Tensor) -> float:
     """Error of a product in the dtype of the rows, per unit of norm."""
-    return product_error(str(rows.dtype).removeprefix("torch."), rows.shape[-1])
+    return product_error(_name(rows.dtype), rows.shape[-1])
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 @contextmanager
@@ -170,7 +174,7 @@ def stacked_products(x: Ends, y: Ends, y_stack: Tensor, tf32: bool = False) -> T
 
 def floor_of(spring: float, dtype: torch.dtype) -> float:
     """Return the smallest pivot S can have; rounding may say less."""
-    return max((1 + spring) - 1 / (1 + spring), 8 * torch.finfo(dtype).eps)
+    return max((1 + spring) - 1 / (1 + spring), 8 * epsilon(_name(dtype)))
 
 
 def two_sided(x: Ends, y: Ends, y_stack: Tensor, spring: float) -> Tensor:
@@ -289,7 +293,7 @@ def midpoint_distances(
     fits_squares(max(_largest(x), _largest(y)))
     n_x, (n_y, d) = len(x), y.shape
     out = torch.empty(n_x * n_y, dtype=x.dtype, device=x.device)
-    rtol = torch.finfo(torch.float64).eps ** (2 / 3)
+    rtol = epsilon() ** (2 / 3)
 
     def fill(pairs: slice) -> None:
         at = torch.arange(pairs.start, pairs.stop, device=x.device)

@@ -39,7 +39,11 @@ from widemargin._compute.device.bounds import (
     stages_for,
     within,
 )
-from widemargin._compute.device.kernels import compiled_meanwhile, triton_for
+from widemargin._compute.device.kernels import (
+    compiled_meanwhile,
+    torch_alone,
+    triton_for,
+)
 from widemargin._compute.device.pairs import (
     GATHERED,
     MOST_NUMBERS,
@@ -62,11 +66,11 @@ from widemargin._compute.device.pairs import (
     tail_kernel,
 )
 from widemargin._compute.formulas import on_a_shared_frame, worth_a_bound
-from widemargin._compute.nearest import product_error, rivals_of
+from widemargin._compute.machine import MOST_DISTANCES
+from widemargin._compute.nearest import rivals_of
+from widemargin._compute.rounding import product_error
 
 SEEDS = 8
-# Distances that are held at once.
-PAIRS = 2**30
 # The largest matrix whose eigenvectors are worth their time.
 MAX_AXES = 4096
 # One in so many references gives the radius for all; so many are needed per seed.
@@ -154,7 +158,7 @@ def launches(
 ) -> dict[Any, Callable[[], Any]]:
     """Kernels of a search with tangents at both ends, each with a call of it.
 
-    `height` is 1 + the number of tangents.
+    `height` is 1 + the number of tangents. What takes longest to compile comes first.
     """
     n_tangents = height - 1
     zeros = partial(torch.zeros, device=points.device)
@@ -162,24 +166,23 @@ def launches(
     sample, width = zeros(1, height, points.shape[1]), n_components or points.shape[1]
     ends = Ends(sample[:, 0], sample, zeros(1), zeros(1, n_tangents))
     products = zeros(1, height, height, 1)
-    found: dict[Any, Callable[[], Any]] = {
-        tail_kernel(n_tangents, n_tangents): lambda: tail(
-            products, zeros(1), zeros(1, n_tangents), zeros(1), zeros(n_tangents, 1),
-            1.0, 1.0, 1.0,
-        ),
-        pair_kernel(n_tangents, n_tangents): lambda: listed_bounds(
-            ends, one, ends, one, 1.0
-        ),
-    }  # fmt: skip
-    small = zeros(1, n_tangents, width, dtype=torch.float64)
-    if small.shape[1] <= MOST_ROWS and width <= MOST_NUMBERS:
-        found[frames_kernel()] = lambda: gram_schmidt(small, 1e-14)
+    found: dict[Any, Callable[[], Any]] = {}
     if n_components and stages_for(points, n_tangents, n_tangents, width):
         shadow = Shadow(ends, zeros(1, height, width).half(), zeros(1), 0.0)
         x, y = Side.of_queries(shadow), Side.of_references(shadow)
         found[bounds_kernel(n_tangents, n_tangents)] = lambda: within(
             x, y, zeros(1), zeros(1), 1, 1.0, 1.0
         )
+    found[pair_kernel(n_tangents, n_tangents)] = lambda: listed_bounds(
+        ends, one, ends, one, 1.0
+    )
+    found[tail_kernel(n_tangents, n_tangents)] = lambda: tail(
+        products, zeros(1), zeros(1, n_tangents), zeros(1), zeros(n_tangents, 1),
+        1.0, 1.0, 1.0,
+    )  # fmt: skip
+    small = zeros(1, n_tangents, width, dtype=torch.float64)
+    if small.shape[1] <= MOST_ROWS and width <= MOST_NUMBERS:
+        found[frames_kernel()] = lambda: gram_schmidt(small, 1e-14)
     return found
 
 
@@ -270,13 +273,24 @@ class DeviceSearch:
         kernels = {}
         if self.sides == "both" and height > 1 and triton_for(points) is not None:
             kernels = launches(points, height, n_components)
-        with compiled_meanwhile(kernels, points.device):
+        self._stacks: dict[str, Tensor] = {}
+        self._sides: dict[int, Side] = {}
+        with compiled_meanwhile(kernels, points.device) as compiling:
             self.ends = self._prepared(points, frames)
             if n_components is not None:
                 self.axes = leading_axes(self.ends.points, n_components)
                 self.shadow = Shadow.cast(self.ends, self.axes)
-        self._stacks: dict[str, Tensor] = {}
-        self._sides: dict[int, Side] = {}
+            if compiling:
+                self._rehearse(points[:64], frames[:64])
+
+    def _rehearse(self, points: Tensor, frames: Tensor) -> None:
+        """Search among a few references by torch alone.
+
+        Torch loads each of its own kernels when it is first asked for: more than a
+        second in all, which passes while ours are compiled.
+        """
+        with torch_alone():
+            self.part(slice(0, 4096)).nearest(points, frames, 1)
 
     def max_queries(self) -> int:
         """How many queries to ask about at once: as many as keep the device busy.
@@ -285,7 +299,7 @@ class DeviceSearch:
         """
         n, height, d = self.ends.rows.shape
         most = 2**28 // (height * d)
-        return max(1, min(most, PAIRS // n) if self.axes is None else most)
+        return max(1, min(most, MOST_DISTANCES // n) if self.axes is None else most)
 
     def query(
         self, queries: Any, n_neighbors: int, n_jobs: int | None = None

@@ -29,7 +29,8 @@ from scipy.linalg.lapack import dposv
 
 from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._compute.progress import announce
-from widemargin.linear.certificate import (
+from widemargin._compute.rounding import rounding
+from widemargin.hyperplanes.certificate import (
     bias_from_dual,
     class_averages,
     has_gain,
@@ -37,9 +38,9 @@ from widemargin.linear.certificate import (
     relative_gap,
     safe_norm,
 )
-from widemargin.linear.patterns import matrix_arrays
-from widemargin.linear.problem import Options, Problem, Solution
-from widemargin.linear.spaces import KernelSpace, LinearSpace, rounding
+from widemargin.hyperplanes.patterns import matrix_arrays
+from widemargin.hyperplanes.problem import Options, Problem, Solution
+from widemargin.hyperplanes.spaces import KernelSpace, LinearSpace
 
 # Steps without a smaller gap or a better plane after which only rounding is left.
 _PATIENCE = 5

@@ -19,25 +19,24 @@ from numpy.typing import NDArray
 from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._compute.progress import announce, announced
 from widemargin._core.callbacks import FitTasks
-from widemargin._core.checks import in_unit, warn_caller
+from widemargin._core.checks import warn_caller
 from widemargin._core.classifier import fit_method
 from widemargin._core.params import Counted, Finite, parameters
 from widemargin._core.samples import check_samples
+from widemargin.hyperplanes import gram, pairwise
 from widemargin.metrics.kernels import rounding_of, symmetrize
-from widemargin.svm import gram, pairwise
 from widemargin.tangents.transform import check_transformations, copies
 
 
 @dataclass(frozen=True)
 class JitteredKernel:
-    """A kernel and what it jitters with, of samples in a `unit` about a `centre`."""
+    """A kernel and what it jitters with, of samples about a `centre`."""
 
     name: str
     gamma: float
     degree: int
     coef0: float
     transformations: tuple[Callable, ...]
-    unit: float
     centre: NDArray | None = None
 
     def versions(self, Y: NDArray) -> list[tuple[NDArray, NDArray, Any]]:
@@ -47,8 +46,7 @@ class JitteredKernel:
         (x - c).(q - c) + c.(q - y) and terms of x or y alone, which are only a bias.
         """
         versions = [Y, *copies(Y, self.transformations)]
-        seen = self.unit, self.centre
-        versions = [pairwise.about(version, *seen) for version in versions]
+        versions = [pairwise.about(version, self.centre) for version in versions]
         lacks: list[Any] = [0.0] * len(versions)
         if self.name == "linear" and self.centre is not None:
             centre = self.centre.astype(float)
@@ -62,11 +60,10 @@ class JitteredKernel:
         inner = np.einsum("nd,nd->n", Y, Y, dtype=float)
         if self.name == "linear":
             return inner
-        with np.errstate(over="ignore"):
-            return (self.gamma * inner + self.coef0) ** self.degree
+        return pairwise.polynomial(inner, self.gamma, self.degree, self.coef0)
 
     def values(self, X: NDArray, versions: list[tuple]) -> NDArray:
-        """k_J(x, y) for all pairs, y any of its versions; X is in the unit."""
+        """k_J(x, y) for all pairs, y any of its versions."""
         n = len(versions[0][0])
         kernel = (self.name, self.gamma, self.degree, self.coef0)
         out = np.full((len(X), n), np.nan)
@@ -75,18 +72,12 @@ class JitteredKernel:
             for rows in chunks:
                 nearest = np.full((rows.stop - rows.start, n), np.inf)
                 for version, self_value, lacking in versions:
-                    with np.errstate(over="ignore", invalid="ignore"):
-                        values = pairwise.kernel_values(X[rows], version, *kernel)
-                        squared = self_value - 2 * values
+                    values = pairwise.kernel_values(X[rows], version, *kernel)
+                    squared = self_value - 2 * values
                     closer = squared < nearest
                     np.copyto(nearest, squared, where=closer)
                     np.copyto(out[rows], values + lacking, where=closer)
                     advance()
-        if not np.isfinite(out).all():
-            raise ValueError(
-                f"X gives values of kernel={self.name!r} that are not finite; scale "
-                "the data, or lower gamma, degree or coef0."
-            )
         return out
 
 
@@ -112,8 +103,8 @@ class JitteredSVC(gram.GramClassifier):
         How the duels of all pairs of classes decide: by votes, or by a graph.
     psd_correction : {"auto", "none", "clip", "flip", "shift"}, default="auto"
         What happens to negative eigenvalues of the Gram matrix, as in
-        :class:`~widemargin.TangentSVC`: "auto" clips where they are large enough to
-        mislead the solver; then all training samples take part in predictions.
+        :class:`~widemargin.TangentSVC`. "auto" clips them if they are large enough to
+        mislead the solver. Then all training samples take part in predictions.
     class_weight : dict, "balanced" or None, default=None
         Factor on C of each class.
     tol : float, default=1e-3
@@ -142,13 +133,12 @@ class JitteredSVC(gram.GramClassifier):
 
     Notes
     -----
-    Margins are a "distance" in units of the machines' own margin: of a predicted label
-    the closest of the duels that it met, of another minus the duel that it lost.
-    There is no ``predict_proba``: samples that trained a machine lie at its margin by
-    construction, so that a temperature needs others, as
-    :class:`~sklearn.calibration.CalibratedClassifierCV` leaves out.
-    On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
-    shows how far `fit` is.
+    Margins are a "distance" in units of the machines' own margin. That of the predicted
+    label is its closest decision against another class. That of another label is minus
+    the decision that it lost. There is no ``predict_proba``: samples that trained a
+    machine lie at its margin by construction, so that a temperature needs others, as
+    :class:`~sklearn.calibration.CalibratedClassifierCV` leaves out. On scikit-learn 1.9
+    and later ``set_callbacks(sklearn.callback.ProgressBar())`` shows how far `fit` is.
 
     References
     ----------
@@ -205,12 +195,10 @@ class JitteredSVC(gram.GramClassifier):
             max(8, self._bytes_of_repair()),
             "Use VirtualSVC, which needs no Gram matrix, or fewer samples.",
         )
-        self._unit = unit = pairwise.unit_for(X, self.kernel, self.gamma)
-        gamma = pairwise.gamma_in_unit(self.gamma, in_unit(X, unit), weights, unit)
-        self.gamma_ = pairwise.gamma_of_data(gamma, unit)
+        self.gamma_ = pairwise.gamma_for(self.gamma, X, weights)
         kernel = JitteredKernel(
-            self.kernel, gamma, int(self.degree), float(self.coef0),
-            transformations, unit, pairwise.centre_for(X, self.kernel, unit),
+            self.kernel, self.gamma_, int(self.degree), float(self.coef0),
+            transformations, pairwise.centre_for(X, self.kernel),
         )  # fmt: skip
         machine = pairwise.PairwiseMachine(
             "gram", self.C, self.multiclass, self.tol, int(self.max_iter)

@@ -25,21 +25,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin._compute.patterns import JOINING
+from widemargin._compute.rounding import rounding
 from widemargin._core import shards as blocks
 from widemargin._core.lazy import without_callbacks
 from widemargin._core.samples import Samples
-from widemargin.linear.base import signed_rows
-from widemargin.linear.certificate import (
+from widemargin.hyperplanes.base import signed_rows
+from widemargin.hyperplanes.certificate import (
     Slack,
     plane_margin,
     slack_alone,
     slack_paid,
     soft_margin,
 )
-from widemargin.linear.patterns import scaled
-from widemargin.linear.problem import private_lengths
-from widemargin.linear.solvers import solve
-from widemargin.linear.spaces import LinearSpace, rounding
+from widemargin.hyperplanes.patterns import scaled
+from widemargin.hyperplanes.problem import private_lengths
+from widemargin.hyperplanes.solvers import solve
+from widemargin.hyperplanes.spaces import LinearSpace
 
 # Samples that come together beside the supports of the shards.
 FIRST = 100
@@ -118,7 +119,7 @@ def part_joining(
 
 
 def part_margins(
-    samples: Samples, planes: list[StoredPlane], exponent: int, price: float
+    samples: Samples, planes: list[StoredPlane], unit: float, price: float
 ) -> list[float | Slack]:
     """Return what a shard leaves of the margin of each plane, in units of scaled X.
 
@@ -130,12 +131,12 @@ def part_margins(
         if not len(rows):
             out.append(np.inf if plane.wanted is not None else Slack(0.0, 0))
             continue
-        space = LinearSpace(scaled(samples.X[rows].astype(np.float64), exponent))
-        bias, norm = np.ldexp([plane.intercept, plane.norm], [-exponent, exponent])
+        space = LinearSpace(scaled(samples.X[rows].astype(np.float64), unit))
+        bias, norm = plane.intercept / unit, plane.norm * unit
         if plane.wanted is not None:
-            out.append(plane_margin(space, signs, plane.coef, float(bias)))
+            out.append(plane_margin(space, signs, plane.coef, bias))
             continue
-        private = private_lengths(price * samples.weights[rows], exponent)
+        private = private_lengths(price * samples.weights[rows], unit)
         out.append(slack_paid(space, signs, plane.coef, bias, norm, private))
     return out
 
@@ -144,7 +145,7 @@ def ask_all(
     given: blocks.SampleShards,
     planes: list[StoredPlane],
     known: NDArray,
-    exponent: int,
+    unit: float,
     price: float,
 ) -> tuple[list[StoredPlane], list[float], list[Samples]]:
     """Return the planes, their margins among all samples, and samples that should join.
@@ -161,37 +162,36 @@ def ask_all(
             planes[i] = plane._replace(intercept=-(low + high) / 2)
         elif plane.norm == 0.0:
             planes[i] = plane._replace(intercept=plane.none.side)
-    found = given.each(part_margins, planes, exponent, price)
+    found = given.each(part_margins, planes, unit, price)
     columns = zip(planes, zip(*found, strict=True), strict=True)
-    margins = [margin_of_all(plane, seen, exponent) for plane, seen in columns]
+    margins = [margin_of_all(plane, seen, unit) for plane, seen in columns]
     return planes, margins, joining
 
 
-def margin_of_all(plane: StoredPlane, seen: Sequence[Any], exponent: int) -> float:
+def margin_of_all(plane: StoredPlane, seen: Sequence[Any], unit: float) -> float:
     """Join what the shards have left of the margin of one plane, in units of X."""
     if plane.wanted is not None:
-        return float(np.ldexp(min(seen), exponent))
-    norm, none = np.ldexp([plane.norm, plane.none.margin], [exponent, -exponent])
-    none *= 1 - rounding(8)
+        return float(min(seen)) * unit
+    none = plane.none.margin / unit * (1 - rounding(8))
     _, long = LinearSpace(np.zeros((0, len(plane.coef)))).length(plane.coef)
-    return float(np.ldexp(soft_margin(float(norm) * long, seen, none), exponent))
+    return float(soft_margin(plane.norm * unit * long, seen, none)) * unit
 
 
 def no_planes(
     given: blocks.SampleShards,
     problems: list[tuple[int, int]],
     price: float,
-    exponent: int,
+    unit: float,
 ) -> list[NoPlane]:
     """Return what there is without a plane of each problem, from what classes weigh."""
     if not np.isfinite(price):
         return [NoPlane(0.0, 0.0)] * len(problems)
     totals = given.totals / given.heaviest * (1 + rounding(given.n_rows + 8))
-    least = float(private_lengths(np.array([price * given.heaviest]), exponent)[0])
+    least = float(private_lengths(np.array([price * given.heaviest]), unit)[0])
     nones = []
     for positive, negative in problems:
         rest = np.delete(totals, positive).sum() if negative < 0 else totals[negative]
-        none = float(np.ldexp(slack_alone(totals[positive], rest, least), exponent))
+        none = float(slack_alone(totals[positive], rest, least)) * unit
         nones.append(NoPlane(none, float(np.sign(totals[positive] - rest))))
     return nones
 

@@ -2,7 +2,7 @@
 
 The classifier checks what it is given and brings the samples into one unit (`_field`),
 cuts them into problems of two classes (`_problem`), and keeps what
-:mod:`~widemargin.linear.solvers` finds and proves of each.
+:mod:`~widemargin.hyperplanes.solvers` finds and proves of each.
 """
 
 import math
@@ -17,7 +17,7 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.utils.validation import _num_samples
 
 from widemargin._compute.machine import check_n_jobs, thread_map
-from widemargin._compute.patterns import DYNAMIC, Rule
+from widemargin._compute.patterns import DYNAMIC, Rule, Walk
 from widemargin._core import shards as blocks
 from widemargin._core.arrays import available_if
 from widemargin._core.callbacks import FitTasks
@@ -36,25 +36,24 @@ from widemargin._core.params import (
 )
 from widemargin._core.samples import Samples
 from widemargin._core.temperature import FITTED
-from widemargin.linear import shards
-from widemargin.linear.base import (
+from widemargin.hyperplanes import shards
+from widemargin.hyperplanes.base import (
     HyperplaneClassifier,
-    check_size,
     class_members,
     scalar,
     signed_rows,
     warn_unfinished,
 )
-from widemargin.linear.left_out import LeaveOneOut
-from widemargin.linear.patterns import (
-    comfortable_exponent,
+from widemargin.hyperplanes.left_out import LeaveOneOut
+from widemargin.hyperplanes.patterns import (
+    comfortable_unit,
     height_of,
     longest_row,
     near_origin,
     reflect,
     scaled,
 )
-from widemargin.linear.problem import (
+from widemargin.hyperplanes.problem import (
     Field,
     Options,
     Problem,
@@ -63,14 +62,14 @@ from widemargin.linear.problem import (
     some_rows,
     squared,
 )
-from widemargin.linear.solvers import Result, batches, solve, solve_together
-from widemargin.linear.spaces import (
+from widemargin.hyperplanes.solvers import Result, batches, solve, solve_together
+from widemargin.hyperplanes.spaces import (
     Kernel,
     KernelSpace,
     LinearSpace,
     check_semidefinite,
 )
-from widemargin.linear.walks import Walk, run_sweeps, start_walk
+from widemargin.hyperplanes.walks import run_sweeps, start_walk
 from widemargin.metrics.kernels import scale_gamma
 
 KERNELS = (
@@ -102,8 +101,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
     .. math:: \gamma = \max_{w, b} \min_k \frac{l_k (w \cdot x_k + b)}{\lVert w \rVert}.
 
     A finite `C` allows slack at the price :math:`\sum_k C_k \xi_k^2` beside
-    :math:`\tfrac12 \lVert w \rVert^2`: the same problem in a space where sample k owns
-    a coordinate of length :math:`1 / \sqrt{2 C_k}`.
+    :math:`\tfrac12 \lVert w \rVert^2`. This is the same problem in a larger space.
+    Sample k has a coordinate of its own there, of length :math:`1 / \sqrt{2 C_k}`.
 
     Parameters
     ----------
@@ -215,16 +214,15 @@ class MaxMarginClassifier(HyperplaneClassifier):
     Notes
     -----
     Margins of samples are distances in the units of X, or of the kernel's space. Both
-    certificates are computed again from what is stored, with the error of the
-    arithmetic on the safe side, that of each value of a named kernel included; values
-    of a function are taken to be right to a few units of the largest, those of a
-    precomputed matrix as they are.
-    That no hyperplane separates the classes is said only with a proof in integers, or
-    by a perturbation argument; otherwise the error says that it is not decided.
-    Indefinite kernels are refused: there is no space in which they have a margin.
-    A sample is left out for ``predict_proba`` by the span rule of Chapelle and others,
-    in closed form, exact as long as the same others support the plane. With a kernel,
-    or with more than 100 features, about 250 of each class are.
+    certificates are computed again from the stored model. All rounding errors are on
+    the safe side, also those of the values of a named kernel. Values of a kernel
+    function are taken to be right to a few units of the largest, those of a precomputed
+    matrix to be exact. The error "no hyperplane separates the classes" has a proof in
+    integers, or by a perturbation argument. Without a proof the error says that it is
+    not decided. Indefinite kernels are refused: there is no space in which they have a
+    margin. ``predict_proba`` leaves samples out in closed form, by the span rule of
+    Chapelle and others. It is exact as long as the same others support the plane. With
+    a kernel, or with more than 100 features, about 250 of each class are.
 
     On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
     shows how far `fit` is.
@@ -367,7 +365,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
 
     @fit_method
     def _fit_blocks(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Find the hyperplanes of a Dask collection, see `widemargin.linear.shards`."""
+        """Find the hyperplanes of a Dask collection, see `hyperplanes.shards`."""
         self._check_parameters()
         asked = {
             "method": (self.method in ("auto", "dual"), "'dual' or 'auto'"),
@@ -382,7 +380,6 @@ class MaxMarginClassifier(HyperplaneClassifier):
                     f"{getattr(self, name)!r}."
                 )
         given = blocks.check_shards(self, X, y, sample_weight)
-        check_size(given.limits, small=True)
         pairs = self._set_classes(given.classes, given.limits)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         few = shards.gathered(given, self, pairs, seed)
@@ -418,10 +415,10 @@ class MaxMarginClassifier(HyperplaneClassifier):
 
         `asked` are numbers of the samples that are left out for probabilities.
         """
-        exponent, dtype = comfortable_exponent(given.limits), given.limits.dtype
+        unit, dtype = comfortable_unit(given.limits), given.limits.dtype
         hard, found = not math.isfinite(self.C), dict[int, Result]()
         left, price = list(range(len(pairs))), float(self.C)
-        nones = shards.no_planes(given, pairs, price, exponent)
+        nones = shards.no_planes(given, pairs, price, unit)
         for sweep in range(1, self.max_iter + 1):
             samples = shards.doubled(few)
             groups = observation_groups(few.X, few.codes)
@@ -442,7 +439,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
             if any(found[p].certificate.why == "inseparable" for p in left):
                 break
             planes, margins, joining = shards.ask_all(
-                given, planes, few.rows, exponent, price
+                given, planes, few.rows, unit, price
             )
             for p, plane, margin in zip(left, planes, margins, strict=True):
                 found[p] = found[p].among_all(plane.intercept, margin)
@@ -465,11 +462,11 @@ class MaxMarginClassifier(HyperplaneClassifier):
                 )
         self._kernel_state: dict[str, Any] = {"kernel": self.kernel}
         if self.kernel == "linear":
-            exponent = comfortable_exponent(X)
-            X = scaled(X, exponent)
+            unit = comfortable_unit(X)
+            X = scaled(X, unit)
             near, offset = near_origin(X) if not self.penalize_intercept else (X, None)
-            private = self._private(weights, exponent)
-            return Field(X, private, exponent, near, offset, LinearSpace(X).longest)
+            private = self._private(weights, unit)
+            return Field(X, private, unit, near, offset, LinearSpace(X).longest)
         if self.kernel == "precomputed":
             if self.n_features_in_ != n_given:
                 raise ValueError(
@@ -488,7 +485,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
         polynomial = self.kernel in ("poly", "polynomial")
         if not (polynomial and self.coef0 >= 0 and float(self.degree).is_integer()):
             check_semidefinite(KernelSpace(X, self._kernel()), self.kernel, seed)
-        private = self._private(weights, 0)
+        private = self._private(weights, 1.0)
         return Field(X, private, kernel=self._kernel(), is_linear=False)
 
     def _problem(
@@ -505,10 +502,10 @@ class MaxMarginClassifier(HyperplaneClassifier):
         rho = None
         if not field.is_linear:
             if self.penalize_intercept:
-                rho = height_of(self.intercept_scaling or 1.0, field.X, 0)
+                rho = height_of(self.intercept_scaling or 1.0, field.X, 1.0)
         elif self.intercept_scaling is not None or self.penalize_intercept:
             rho = height_of(
-                self.intercept_scaling, some_rows(field.X, rows), field.exponent
+                self.intercept_scaling, some_rows(field.X, rows), field.unit
             )
         options = Options(self.tol, self.max_iter, not self.penalize_intercept, seed)
         return Problem(field, rows, signs, rho, options, self.method, begin)
@@ -522,11 +519,11 @@ class MaxMarginClassifier(HyperplaneClassifier):
         state = self._kernel_state
         return Kernel(**state) if len(state) > 1 else None
 
-    def _private(self, weights: NDArray, exponent: int) -> NDArray | None:
+    def _private(self, weights: NDArray, unit: float) -> NDArray | None:
         """Lengths of the private coordinates of a soft margin, in units of scaled X."""
         if not math.isfinite(self.C):
             return None
-        return private_lengths(float(self.C) * weights, exponent)
+        return private_lengths(float(self.C) * weights, unit)
 
     @property
     def _many(self) -> float:  # type: ignore[override]
@@ -535,8 +532,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
         soft = math.isfinite(float(self.C)) and self.kernel == "linear"
         return 2.0 if soft else 1.0
 
-    def _private_squares(self, weights: NDArray, exponent: int) -> Any:
-        private = self._private(weights, exponent)
+    def _private_squares(self, weights: NDArray, unit: float) -> Any:
+        private = self._private(weights, unit)
         return None if private is None else squared(private)
 
     def _judge(self, found: Result, pair: tuple[int, int]) -> str:
@@ -638,20 +635,20 @@ class MaxMarginClassifier(HyperplaneClassifier):
 
     def _continue_online(self, samples, field: Field, pairs, found, dtype) -> None:
         """Let `partial_fit` go on from the combination of patterns found."""
-        rho = height_of(self.intercept_scaling, field.X, field.exponent)
+        rho = height_of(self.intercept_scaling, field.X, field.unit)
         walks: list[Walk | None] = []
         for pair, result in zip(pairs, found, strict=True):
             rows, signs = signed_rows(samples.codes, pair)
-            diag = self._private_squares(samples.weights[rows], field.exponent)
+            diag = self._private_squares(samples.weights[rows], field.unit)
             patterns = reflect(some_rows(field.X, rows), signs, rho=rho, diag=diag)
             start = np.zeros(len(samples))
             start[result.support] = result.start
             walk = start_walk(patterns, start[rows])
-            walks.append(walk.without_patterns(patterns))
+            walks.append(walk.without_patterns(patterns.diag))
         self._longest = float(np.hypot(longest_row(field.X), rho))
-        self._go_online(walks, rho, field.exponent, dtype)
+        self._go_online(walks, rho, field.unit, dtype)
 
-    def _sweep(self, patterns, walk, weights, budget, seed, exponent) -> int:
+    def _sweep(self, patterns, walk, weights, budget, seed, unit) -> int:
         return run_sweeps(patterns, walk, Rule(DYNAMIC, eps=self.tol), budget, seed)
 
     @available_if(_is_online)

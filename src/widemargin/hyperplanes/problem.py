@@ -20,13 +20,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from widemargin.linear.patterns import (
+from widemargin.hyperplanes.patterns import (
     Patterns,
     midpoint_of_means,
     reflect,
     spread_around,
 )
-from widemargin.linear.spaces import Kernel, KernelSpace, LinearSpace
+from widemargin.hyperplanes.spaces import Kernel, KernelSpace, LinearSpace
 
 # Features, of sparse samples the second, up to which systems of their size are solved
 # faster than coordinates descend.
@@ -67,16 +67,15 @@ def some_rows(X: Any, rows: NDArray) -> Any:
     return X[rows] if sp.issparse(X) else X.take(rows, axis=0)
 
 
-def private_lengths(prices: NDArray, exponent: int = 0) -> NDArray:
-    """Lengths of the private coordinates of samples, in a unit of ``2**exponent``.
+def private_lengths(prices: NDArray, unit: float = 1.0) -> NDArray:
+    """Lengths of the private coordinates of samples, in a unit.
 
     `prices` are those of the slack of each sample, C times its weight.
 
     >>> private_lengths(np.array([0.5, 2.0]))
     array([1. , 0.5])
     """
-    with np.errstate(over="ignore"):
-        return np.minimum(np.ldexp(np.sqrt(0.5 / prices), -exponent), 1e300)
+    return np.sqrt(0.5 / prices) / unit
 
 
 def squared(private: NDArray) -> NDArray:
@@ -87,7 +86,7 @@ def squared(private: NDArray) -> NDArray:
 
 @dataclass(frozen=True)
 class Field:
-    """The samples of a fit in one unit: divided by ``2**exponent``.
+    """The samples of a fit, divided by `unit`, a power of two.
 
     `near` is X, less `offset` where that is far from zero. No row of X is longer than
     `longest`. With a kernel X is as it came, or the matrix of all pairs. `private` are
@@ -96,7 +95,7 @@ class Field:
 
     X: Any
     private: NDArray | None = None
-    exponent: int = 0
+    unit: float = 1.0
     near: Any = None
     offset: NDArray | None = None
     longest: float | None = None
@@ -134,9 +133,7 @@ class Start:
         """Weights and bias at functional margin one, as the solvers see samples."""
         if self.coef is None or len(self.coef) != field.X.shape[1]:
             return None
-        norm, bias = np.ldexp(
-            [self.norm, self.intercept], [field.exponent, -field.exponent]
-        )
+        norm, bias = self.norm * field.unit, self.intercept / field.unit
         if field.offset is not None:
             bias = bias + field.offset @ self.coef
         return norm * self.coef, float(norm * bias)

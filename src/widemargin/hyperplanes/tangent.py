@@ -32,7 +32,6 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._compute.progress import announced
@@ -40,28 +39,26 @@ from widemargin._core.arrays import available_if
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
     check_random_state,
-    check_squares,
+    check_size,
     is_auto,
 )
 from widemargin._core.classifier import SoftClassifier, fit_method
 from widemargin._core.params import Counted, Positive, parameters
 from widemargin._core.samples import (
     check_samples,
-    check_X,
     distinct_rows,
 )
 from widemargin._core.select import select
 from widemargin._core.split import folds_of_classes
 from widemargin._core.temperature import LeftOut
-from widemargin.metrics import TangentMetric, kernels
-from widemargin.svm import gram, pairwise
+from widemargin.hyperplanes import gram, pairwise
+from widemargin.metrics import TangentMetric, kernels, stiffness
+from widemargin.metrics.tangent import DEFAULT_SPRING
 from widemargin.tangents import Bundle
 from widemargin.tangents.generator import tangents_meant
 
-# What the data choose from, and how: some of the samples, thirds of them left out. A
-# kernel adds up many distances, so that it may be stiffer than the nearest of them.
-# Where too few samples are there to leave some out, changes are as free as was said.
-PENALTIES, SPRINGS, FREE = (10.0, 1.0), (0.3, 1e-5, 1e30), 1e-5
+# What the data choose from, and how: some of the samples, thirds of them left out.
+PENALTIES = (10.0, 1.0)
 LEAST, TRIED_ON, FOLDS = 9, 800, 3
 # Eigenvalues of the landmarks' Gram matrix below this share of the largest are noise.
 _EIGENVALUE_RTOL = 1e-7
@@ -113,6 +110,12 @@ class TangentKernel:
             x, y, sides=sides, prepared=prepared, n_jobs=n_jobs
         )
         return kernels.kernel_of_distances(d2, self.function, self.gamma)
+
+
+def some_of(distinct: tuple[NDArray, NDArray], most: int) -> list[NDArray]:
+    """Return rows and weights of so many samples, always the same ones."""
+    some = np.sort(RandomState(0).permutation(len(distinct[0]))[:most])
+    return [part[some] for part in distinct]
 
 
 class Landmarks(NamedTuple):
@@ -197,9 +200,10 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
         :func:`~widemargin.metrics.tangent_distances`. "query" and "reference" are not
         symmetric, so the kernel is replaced by (k(x, x') + k(x', x)) / 2.
     spring : float or "auto", default="auto"
-        Price of moving along the tangents. "auto" is 0.3, unless 1e-5 or 1e30 (no
-        tangents) has a clearly lower validation error; 1e-5 for fewer than nine
-        samples. With ``sides="both"`` try 0.1 to 0.2.
+        Price of moving along the tangents. "auto" tries infinity (no tangents), 1,
+        0.3, 0.1, 0.03 and 1e-5 on left-out samples. It takes the first that is not
+        clearly worse than the best. It then leaves out directions that harm, see
+        `input_tangents_`. Fewer than nine samples have 1e-5.
     multiclass : {"ovo", "ddag"}, default="ovo"
         Combination of the pairs of classes: by votes, or by a directed acyclic graph.
     psd_correction : {"auto", "none", "clip", "flip", "shift"}, default="auto"
@@ -232,7 +236,7 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
         The support vectors (or landmarks) with their frames: all prediction needs.
         Where squares would overflow or vanish, in another unit.
     input_tangents_ : generator, ndarray or None
-        What may vary, fitted.
+        What may vary, fitted; None where tangents would harm.
     coef_ : ndarray of shape (n_support, n_duels)
         Coefficients of the duels (0, 1), (0, 2), ..., positive for the first class.
     intercept_ : ndarray of shape (n_duels,)
@@ -243,6 +247,8 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
         The gamma used.
     C_, spring_ : float
         The penalty and the spring used.
+    sides_ : {"mean", "both", "query", "reference", "midpoint", "none"}
+        Which end moves; "none" where "auto" found that tangents only harm.
     temperature_ : float
         Of `predict_proba`, in the units of margins; only with ``probability=True``.
     n_iter_ : int
@@ -261,10 +267,10 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
 
     Notes
     -----
-    Margins are a "distance" in units of the machines' own margin: of a predicted label
-    the closest of the duels that it met, of another minus the duel that it lost.
-    On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
-    shows how far `fit` is.
+    Margins are a "distance" in units of the machines' own margin. That of the predicted
+    label is its closest decision against another class. That of another label is minus
+    the decision that it lost. On scikit-learn 1.9 and later
+    ``set_callbacks(sklearn.callback.ProgressBar())`` shows how far `fit` is.
 
     References
     ----------
@@ -292,6 +298,7 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
     probability: bool = False
     random_state: Any = None
     n_jobs: int | None = None
+    _memory_order = "C"
 
     @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -318,10 +325,7 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
         self.classes_ = samples.classes
         self.__dict__.pop("smallest_eigenvalue_", None)
         X, codes, weights = samples.X, samples.codes, samples.weights
-        metric = replace(metric, unit=pairwise.unit_for(X, self.kernel, self.gamma))
-        gamma = self.gamma
-        if not isinstance(gamma, str) and self.kernel == "rbf":
-            gamma = pairwise.gamma_in_unit(gamma, X, weights, metric.unit)
+        gamma = self.gamma if isinstance(self.gamma, str) else float(self.gamma)
         data = {"X": X, "y": samples.labels, "sample_weight": weights}
         repairs = self.psd_correction != "none" and self.n_landmarks is None
         n_tasks = 3 + (self.n_landmarks is not None) + repairs + bool(self.probability)
@@ -329,13 +333,14 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
             with tasks.parts("tangents"):
                 metric = metric.fit(X, samples.labels)
                 kernel = TangentKernel(self.kernel, gamma, metric)
+                # A sample that comes twice is not told by itself, nor by its place.
+                distinct = distinct_rows(samples)
+                given, metric = metric, self._suited(kernel, samples, distinct)
+                kernel = replace(kernel, metric=metric)
                 bundle = metric.bundle(X, samples.labels, n_jobs=self.n_jobs)
-            # A sample that comes twice is not told by itself, nor by its place.
-            distinct = distinct_rows(samples)
-            self.C_, self.spring_ = self._chosen(kernel, bundle, codes, *distinct)
-            metric = replace(metric, spring=self.spring_)
-            kernel = replace(kernel, metric=metric)
-            self.input_tangents_ = metric.tangents
+            self.C_ = self._chosen_penalty(kernel, bundle, codes, distinct)
+            self.input_tangents_, self.spring_ = metric.tangents, metric.spring
+            self.sides_ = stiffness.sides_told(metric, given)
             metric.warn_of_blanks(bundle)
             train = self._fit_gram if self.n_landmarks is None else self._fit_landmarks
             machine, matrix = train(
@@ -350,7 +355,7 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
 
     def _check_parameters(self) -> TangentMetric:
         tangents = tangents_meant(self.tangents, type(self).__name__)
-        spring: Any = SPRINGS[0] if is_auto(self.spring) else self.spring
+        spring: Any = DEFAULT_SPRING if is_auto(self.spring) else self.spring
         metric = TangentMetric(tangents, self.sides, spring).check()
         kernels.check_kernel(self.kernel, self.gamma)
         self._check_solver()
@@ -364,47 +369,82 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
             )
         return metric
 
-    def _chosen(self, kernel, bundle, codes, rows, weights):
-        """C and spring: those given, or the usual unless they are clearly worse."""
-        Cs = PENALTIES if is_auto(self.C) else (float(self.C),)
-        springs: Any = (kernel.metric.spring,)
-        if is_auto(self.spring) and bundle.n_tangents:
-            springs = SPRINGS
-        candidates = [(C, spring) for C in Cs for spring in springs]
-        tried = np.random.RandomState(0).permutation(len(rows))[:TRIED_ON]
-        rows, weights = rows[np.sort(tried)], weights[np.sort(tried)]
-        few = len(rows) < LEAST or len(np.unique(codes[rows])) < 2
-        folds = folds_of_classes(codes[rows], FOLDS)
-        if len(candidates) == 1 or few or not folds:
-            return Cs[0], FREE if FREE in springs else springs[0]
-        trials = [np.isin(np.arange(len(rows)), part) for part in folds]
-        grams = {}
-        for spring in springs:
-            own = replace(kernel, metric=replace(kernel.metric, spring=spring))
-            own = own.fitted_to(bundle)
-            d2 = own.metric.squared_distances(bundle[rows], n_jobs=self.n_jobs)
-            rounding = kernels.rounding_of(d2)
-            K = own.scaled_to(d2).gram(d2).astype(np.float64, copy=False)
-            grams[spring] = K, self._repaired(K, trials, rounding)
+    def _suited(self, kernel, samples, distinct):
+        """Return how samples may move, as machines without some of them ask for."""
+        metric = kernel.metric
+        rows, weights = some_of(distinct, stiffness.TRIED_ON)
+        X, labels, codes = samples.X[rows], samples.labels[rows], samples.codes[rows]
+        trials = self._trials(codes)
+        if not (trials and is_auto(self.spring) and metric.has_tangents):
+            return metric
 
-        def mistakes(candidate):
-            C, spring = candidate
-            (K, parts), wrong = grams[spring], []
-            for held, (own, repaired) in zip(trials, parts, strict=True):
-                machine = pairwise.PairwiseMachine(
-                    "gram", C, self.multiclass, self.tol, int(self.max_iter), 0
-                )
-                own = K[np.ix_(~held, ~held)] if repaired is None else own
-                machine.fit(own, codes[rows[~held]], weights[~held])
-                if repaired is not None:
-                    found = machine.coef_, machine.intercept_
-                    machine.coef_, machine.intercept_ = repaired.as_they_come(*found)
-                answers = machine.predict(K[np.ix_(held, ~held)])
-                wrong.append(answers != codes[rows[held]])
-            return np.concatenate(wrong).astype(float)
+        def margins(candidate):
+            bundle = candidate.bundle(X, labels, n_jobs=self.n_jobs)
+            K, parts = self._tried(kernel, candidate, bundle, trials)
+            answered = self._answered(K, parts, trials, codes, weights, PENALTIES[0])
+            first, second = np.triu_indices(codes.max() + 1, 1)
+            # Of all duels of its class the one that is nearest to being lost.
+            return np.concatenate([
+                np.minimum(
+                    np.where(codes[held][:, None] == first, duels, np.inf),
+                    np.where(codes[held][:, None] == second, -duels, np.inf),
+                ).min(axis=1)
+                for held, (duels, _) in zip(trials, answered, strict=True)
+            ])  # fmt: skip
 
         of_held = np.concatenate([weights[held] for held in trials])
-        return select(candidates, mistakes, of_held, by_size=False)
+        return stiffness.as_stiff_as_asked(stiffness.ladder(metric), margins, of_held)
+
+    def _chosen_penalty(self, kernel, bundle, codes, distinct):
+        """C: that given, or the usual unless it is clearly worse than the other."""
+        if not is_auto(self.C):
+            return float(self.C)
+        rows, weights = some_of(distinct, TRIED_ON)
+        codes, trials = codes[rows], self._trials(codes[rows])
+        if not trials:
+            return PENALTIES[0]
+        K, parts = self._tried(kernel, kernel.metric, bundle[rows], trials)
+
+        def mistakes(C):
+            answered = self._answered(K, parts, trials, codes, weights, C)
+            return np.concatenate([
+                found != codes[held]
+                for held, (_, found) in zip(trials, answered, strict=True)
+            ]).astype(float)  # fmt: skip
+
+        of_held = np.concatenate([weights[held] for held in trials])
+        return select(PENALTIES, mistakes, of_held, by_size=False)
+
+    @staticmethod
+    def _trials(codes):
+        """Rows that are left out in turn; none where they are too few."""
+        few = len(codes) < LEAST or len(np.unique(codes)) < 2
+        folds = [] if few else folds_of_classes(codes, FOLDS)
+        return [np.isin(np.arange(len(codes)), part) for part in folds]
+
+    def _tried(self, kernel, metric, bundle, trials):
+        """Gram matrix of a metric, and its parts as they are repaired."""
+        own = replace(kernel, metric=metric).fitted_to(bundle)
+        d2 = own.metric.squared_distances(bundle, n_jobs=self.n_jobs)
+        rounding = kernels.rounding_of(d2)
+        K = own.scaled_to(d2).gram(d2).astype(np.float64, copy=False)
+        return K, self._repaired(K, trials, rounding)
+
+    def _answered(self, K, parts, trials, codes, weights, C):
+        """Duels and answers of what each trial leaves out."""
+        said = []
+        for held, (own, repaired) in zip(trials, parts, strict=True):
+            machine = pairwise.PairwiseMachine(
+                "gram", C, self.multiclass, self.tol, int(self.max_iter), 0
+            )
+            own = K[np.ix_(~held, ~held)] if repaired is None else own
+            machine.fit(own, codes[~held], weights[~held])
+            if repaired is not None:
+                found = machine.coef_, machine.intercept_
+                machine.coef_, machine.intercept_ = repaired.as_they_come(*found)
+            asked = K[np.ix_(held, ~held)]
+            said.append((machine.duels(asked), machine.predict(asked)))
+        return said
 
     def _repaired(self, K, trials, rounding):
         """Gram matrices of trials, repaired, and how; nothing where none needs it."""
@@ -479,14 +519,11 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
         # For samples that come one by one.
         self._prepared = kernel.metric.prepare(self.support_bundle_)
         self.gamma_ = float(kernel.gamma)
-        if kernel.function == "rbf":
-            self.gamma_ = pairwise.gamma_of_data(kernel.gamma, kernel.metric.unit)
 
     def _check_predict(self, X):
-        check_is_fitted(self)
-        X = check_X(self, X, order="C")
-        X = X.astype(self.support_bundle_.points.dtype, copy=False)
-        return check_squares(X, self._kernel.metric.unit)
+        X, dtype = super()._check_predict(X), self.support_bundle_.points.dtype
+        check_size(X, dtype=dtype)
+        return X.astype(dtype, copy=False)
 
     def duels(self, X: ArrayLike) -> NDArray:
         """Decisions of all duels, positive for the first class of the pair.
@@ -526,8 +563,8 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Softmax over the classes of ``-duel / temperature_``, with the duel that
-            the class lost to the answer: the largest is the class predicted.
+            Softmax over the classes of ``-decision / temperature_``, with the decision
+            that the class lost to the answer. The largest is the class predicted.
         """
         samples = self._check_predict(X)
         if not hasattr(self, "temperature_"):

@@ -32,8 +32,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from widemargin._core.checks import warn_caller
 from widemargin._core.params import parameters
+from widemargin.hyperplanes import pairwise
 from widemargin.metrics import kernels
-from widemargin.svm import pairwise
 
 # "auto" looks at so many samples, and repairs where the smallest eigenvalue is below
 # this share of the matrix' Frobenius norm. On parts of the training sets of digits,
@@ -141,10 +141,11 @@ def lacks_a_plane(values: Callable[[NDArray], NDArray], coef: NDArray) -> bool:
     for beta in coef.T:
         rows = np.flatnonzero(beta)
         own, beta = values(rows), beta[rows]
-        with np.errstate(over="ignore", invalid="ignore"):
-            size = np.abs(beta) @ np.abs(own) @ np.abs(beta)
-            if beta @ own @ beta < _NEGATIVE * size:
-                return True
+        # The sign is all that counts.
+        own, beta = (part / (np.abs(part).max(initial=0) or 1) for part in (own, beta))
+        size = np.abs(beta) @ np.abs(own) @ np.abs(beta)
+        if beta @ own @ beta < _NEGATIVE * size:
+            return True
     return False
 
 

@@ -33,9 +33,9 @@ from widemargin._core.left_out import (
     squared_spans,
     unit_factor,
 )
-from widemargin.linear.newton import Factor, penalised_gram
-from widemargin.linear.patterns import squared_row_norms
-from widemargin.linear.spaces import KernelSpace, LinearSpace
+from widemargin.hyperplanes.newton import Factor, penalised_gram
+from widemargin.hyperplanes.patterns import squared_row_norms
+from widemargin.hyperplanes.spaces import KernelSpace, LinearSpace
 
 # Features or supports, at most, whose system is solved for this alone.
 _FEW = 1000

@@ -48,33 +48,29 @@ from widemargin._compute.patterns import (
     FREE_LENGTH,
     IDLE,
     INFEASIBLE,
-    MASS,
     OUT_OF_SWEEPS,
-    PRIVATE,
     QUIET,
-    SQUARE,
     STANDARD,
-    TOTAL,
-    UPDATES,
     Limits,
     Order,
     Rule,
     Trace,
+    Walk,
 )
 from widemargin._compute.progress import Advance, announce, silent
-from widemargin.linear.certificate import (
+from widemargin.hyperplanes.certificate import (
     no_plane,
     relative_gap,
 )
-from widemargin.linear.descent import enclose
-from widemargin.linear.patterns import (
+from widemargin.hyperplanes.descent import enclose
+from widemargin.hyperplanes.patterns import (
     Patterns,
     random_state_array,
     recentre,
     weight_vector,
 )
-from widemargin.linear.problem import Options, Solution
-from widemargin.linear.sweeps import sweep
+from widemargin.hyperplanes.problem import Options, Solution
+from widemargin.hyperplanes.sweeps import sweep
 
 # Seconds of sweeping between two words to whoever watches.
 _PATIENCE = 0.01
@@ -88,59 +84,10 @@ CHECKS = 50
 _MEMORY = 0.2
 
 
-class Walk(NamedTuple):
-    """Coefficients, ``v = sum m l x``, and running sums; the arrays change in place."""
-
-    m: NDArray
-    v: NDArray
-    sums: NDArray
-
-    @property
-    def norm(self) -> float:
-        """``||a||``."""
-        return float(np.sqrt(self.sums[SQUARE]))
-
-    @property
-    def total(self) -> float:
-        """``sum(l m)``: the weight of the additional dimension, over rho."""
-        return float(self.sums[TOTAL])
-
-    @property
-    def n_updates(self) -> int:
-        """Updates made so far, repetitions included."""
-        return int(self.sums[UPDATES])
-
-    @property
-    def upper_bound(self) -> float:
-        """Upper bound of the largest directional margin, up to rounding."""
-        mass = self.sums[MASS]
-        return self.norm / float(mass) if mass > 0.0 else np.inf
-
-    def copy(self) -> "Walk":
-        """Begin a walk that goes its own way from here."""
-        return Walk(*(array.copy() for array in self))
-
-    def begin_at(self, patterns: Patterns, k: int) -> None:
-        """Begin again, in place, at pattern k."""
-        m = np.zeros(len(patterns.signs))
-        m[k] = 1.0
-        for mine, new in zip(self, start_walk(patterns, m), strict=True):
-            mine[:] = new
-
-    def without_patterns(self, patterns: Patterns) -> "Walk":
-        """Forget which patterns were added, keep what they added up to."""
-        sums = self.sums.copy()
-        # Weights may be so large that their squares are no numbers.
-        private = np.sqrt(patterns.diag) * self.m
-        with np.errstate(over="ignore"):
-            sums[PRIVATE] += private @ private
-        return Walk(np.empty(0), self.v, sums)
-
-
 def start_walk(patterns: Patterns, m: NDArray | None = None) -> Walk:
     """Begin a walk at ``a = sum_k m_k y_k``, by default at zero.
 
-    >>> from widemargin.linear.patterns import reflect
+    >>> from widemargin.hyperplanes.patterns import reflect
     >>> X, signs = np.array([[3.0], [-1.0]]), np.array([1.0, -1.0])
     >>> start_walk(reflect(X, signs, rho=2.0), np.array([1.0, 1.0])).norm
     4.0
@@ -173,8 +120,11 @@ class Budget:
         patience: int | None = None,
         updates: float = np.inf,
         is_watched: bool | None = None,
+        whole: int | None = None,
     ) -> None:
         self.most, self.spent, self._tell = most, 0, tell
+        # Of what this is a part: all its walks are one fit, and take one engine.
+        self.whole = most if whole is None else whole
         self.patience, self.updates = patience, float(updates)
         # Whether sweeps are to be counted in pieces.
         self.is_watched = tell is not silent if is_watched is None else is_watched
@@ -187,7 +137,13 @@ class Budget:
     def part(self, most: int | None = None, patience: int | None = None) -> "Budget":
         """Return a part of what is left, all of it by default."""
         most = self.left if most is None else min(most, self.left)
-        return Budget(most, self.spend, patience=patience, is_watched=self.is_watched)
+        return Budget(
+            most,
+            self.spend,
+            patience=patience,
+            is_watched=self.is_watched,
+            whole=self.whole,
+        )
 
     def spend(self, sweeps: int) -> None:
         """Count `sweeps` as made."""
@@ -233,7 +189,7 @@ def run_sweeps(
             return IDLE
         start = perf_counter()
         sweeps = min(piece, budget.left, limit - idle if limited else budget.left)
-        limits = Limits(sweeps, budget.updates, fewest, budget.most)
+        limits = Limits(sweeps, budget.updates, fewest, budget.whole)
         status, used, now, since = sweep(
             patterns.rows, factors, walk, rule, show, limits, trace
         )

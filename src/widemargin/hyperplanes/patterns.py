@@ -13,6 +13,7 @@ Reference: Tsampouka and Shawe-Taylor (2005), section 2. Shapes: X (n, d), dense
 signs, diag (n,); centre (d,).
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,8 +23,8 @@ from numpy.typing import NDArray
 from widemargin._compute.patterns import Rows
 from widemargin._core.arrays import largest_of
 
-# Largest entries outside of these powers of two are scaled to about one.
-_COMFORT = 64
+# Larger entries, and those below its inverse, are scaled to about one.
+_COMFORT = 2.0**64
 # Heights, over the size of the samples, whose squares are still numbers beside theirs.
 _TALLEST = 1e60
 # Distance from the origin, over the spread, from which digits cancel away.
@@ -102,46 +103,48 @@ def longest_row(X: Any) -> float:
     return float(np.sqrt(squared_row_norms(X).max())) or 1.0
 
 
-def height_of(rho: float | None, X: Any, exponent: int) -> float:
+def height_of(rho: float | None, X: Any, unit: float) -> float:
     """Height of patterns of scaled X: `rho` in their unit, or the longest row.
 
-    >>> height_of(None, np.array([[3.0, 4.0]]), 0), height_of(8.0, np.ones((1, 1)), 2)
+    >>> X = np.array([[3.0, 4.0]])
+    >>> height_of(None, X, 1.0), height_of(8.0, X, 4.0)
     (5.0, 2.0)
     """
     if rho is None:
         return longest_row(X)
-    with np.errstate(over="ignore"):
-        height, size = np.ldexp([float(rho), 1.0], [-exponent, exponent]).tolist()
+    height = float(rho) / unit
     if not 1 / _TALLEST <= height <= _TALLEST:
         raise ValueError(
-            f"intercept_scaling must be of the size of the samples in X, {size:.2g}, "
+            f"intercept_scaling must be of the size of the samples in X, {unit:.2g}, "
             f"within a factor of {_TALLEST:.0e}; got {rho!r}."
         )
     return height
 
 
-def comfortable_exponent(X: Any) -> int:
+def size_of(X: Any) -> float:
+    """Power of two above the largest entry, one of zeros.
+
+    >>> size_of(np.array([[3.0, -4.0]])), size_of(np.zeros((1, 1)))
+    (8.0, 1.0)
+    """
+    return 2.0 ** math.frexp(largest_of(X))[1]
+
+
+def comfortable_unit(X: Any) -> float:
     """Power of two to divide by, so that squares are far from both ends of the floats.
 
-    >>> comfortable_exponent(np.array([[3.0, 4.0]]))
-    0
-    >>> comfortable_exponent(np.array([[2.0**500]]))
-    501
+    >>> comfortable_unit(np.array([[3.0, 4.0]]))
+    1.0
+    >>> comfortable_unit(np.array([[2.0**100]])) == 2.0**101
+    True
     """
-    largest = largest_of(X)
-    exponent = int(np.frexp(largest)[1])
-    return 0 if largest == 0.0 or abs(exponent) <= _COMFORT else exponent
+    size = size_of(X)
+    return 1.0 if 1 / _COMFORT <= size <= _COMFORT else size
 
 
-def scaled(X: Any, exponent: int) -> Any:
-    """X divided by a power of two: exact, X itself for none."""
-    if exponent == 0:
-        return X
-    if sp.issparse(X):
-        X = X.copy()
-        X.data = np.ldexp(X.data, -exponent)
-        return X
-    return np.ldexp(X, -exponent)
+def scaled(X: Any, unit: float) -> Any:
+    """X divided by a power of two: exact, X itself for one."""
+    return X if unit == 1.0 else X / unit
 
 
 def near_origin(X: Any) -> tuple[Any, NDArray | None]:

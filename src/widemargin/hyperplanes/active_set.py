@@ -31,13 +31,13 @@ from widemargin._compute.patterns import (
     UNBOUNDED,
 )
 from widemargin._compute.progress import announce
-from widemargin.linear.certificate import (
+from widemargin.hyperplanes.certificate import (
     class_averages,
     midpoint_bias,
 )
-from widemargin.linear.patterns import midpoint_of_means
-from widemargin.linear.problem import SYSTEM_SIZE, Options, Problem, Solution
-from widemargin.linear.spaces import KernelSpace, LinearSpace
+from widemargin.hyperplanes.patterns import midpoint_of_means
+from widemargin.hyperplanes.problem import SYSTEM_SIZE, Options, Problem, Solution
+from widemargin.hyperplanes.spaces import KernelSpace, LinearSpace
 
 # Violation, in units of the functional margin, that a working set may be left with.
 _EXACT = 1e-9
@@ -193,9 +193,7 @@ def solve_working_set(
     (status, alpha, bias, steps).
     """
     free, square = rho < 0.0, float(np.einsum("ij,ij->i", Z, Z).mean())
-    scale = 1.0
-    if 0.0 < square < np.inf:
-        scale = float(np.ldexp(1.0, np.frexp(square)[1] // 2))
+    scale = float(2.0 ** np.round(np.log2(square) / 2)) if square > 0.0 else 1.0
     pull = height if free else (rho / scale) ** 2
     raised = np.column_stack([Z / scale, signs * np.sqrt(pull)])
     a = alpha * scale * scale

@@ -35,7 +35,7 @@ from sklearn.base import (
     is_classifier,
 )
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel
+from sklearn.metrics.pairwise import linear_kernel
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.validation import has_fit_parameter
@@ -43,13 +43,11 @@ from sklearn.utils.validation import has_fit_parameter
 from widemargin._compute.machine import process_map, require_room
 from widemargin._compute.nearest import rbf_values
 from widemargin._compute.progress import announce, announced
+from widemargin._compute.rounding import epsilon
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
-    check_squares,
-    in_unit,
     refuse_class,
     refuse_pairs,
-    unit_of_squares,
     warn_caller,
 )
 from widemargin._core.classifier import MarginClassifier, fit_method
@@ -95,13 +93,11 @@ class DuelClassifier(MarginClassifier):
     """Base of the machines that decide by duels: a subclass gives `_duels`.
 
     Margins are distances in units of the machines' own margin, which is at 1: of a
-    predicted label the closest duel that it met (all of them with "ovo"), of another
-    minus the duel that it lost.
+    predicted label by how much duels may change before another is the answer, which is
+    at most the closest duel that it met; of another label minus the duel that it lost.
     """
 
     margin_unit = "distance"
-    # Power of two by which samples are divided, so that their squares are numbers.
-    _unit = 1.0
     _centre = NOWHERE
 
     _: KW_ONLY
@@ -122,12 +118,9 @@ class DuelClassifier(MarginClassifier):
     def _scored(self, X):
         return decided(self._duels(X), len(self.classes_), self._multiclass)
 
-    def _check_predict(self, X):
-        return check_squares(self._checked(X), self._unit)
-
     def _inside(self, X):
         """Return samples as a machine with a `_centre` sees them."""
-        return about(X, self._unit, self._centre)
+        return about(X, self._centre)
 
     def _costs(self, X):
         return self._costs_of(self._duels(X))
@@ -263,7 +256,7 @@ def decide(K: NDArray, coef: NDArray, intercept: NDArray) -> NDArray:
     """Decisions of all duels; what is rounding is a tie, alone as in a batch."""
     duels = K @ coef + intercept
     size = np.abs(K).max(axis=1, initial=0)[:, None] * np.abs(coef).sum(axis=0)
-    noise = ROUNDINGS * np.finfo(K.dtype).eps * (size + np.abs(intercept))
+    noise = ROUNDINGS * epsilon(K.dtype) * (size + np.abs(intercept))
     return np.where(np.abs(duels) <= noise, 0.0, duels)
 
 
@@ -374,40 +367,20 @@ def left_out_duels(
     return cross_val_predict(left_out, K, y, cv=folds, params=params)
 
 
-def unit_for(X: NDArray, kernel: Any, gamma: Any) -> float:
-    """Return what to divide samples by so that their squares are numbers.
-
-    A kernel whose width is a matter of the data does not notice; another is refused,
-    as is None, a machine that is in the units of the data whatever its kernel.
-    """
-    unit = unit_of_squares(X)
-    free = ("rbf", "poly", "sigmoid") if gamma == "scale" else ("rbf",)
-    if unit != 1 and (callable(kernel) or kernel not in free):
-        instead = "" if kernel is None else ", or use kernel='rbf'"
-        raise ValueError(
-            f"X is of the size of {unit:.2g}, whose squares overflow or vanish in "
-            f"{X.dtype}; scale the data, for instance by StandardScaler{instead}."
-        )
-    check_squares(X, unit)
-    return unit
-
-
-def centre_for(X: NDArray, kernel: Any, unit: float = 1.0) -> NDArray | None:
-    """Return the mean of samples in the unit, None for kernels that see the origin.
+def centre_for(X: NDArray, kernel: Any) -> NDArray | None:
+    """Return the mean of samples, None for kernels that see the origin.
 
     A radial kernel knows differences only, and a plane with a bias is the same from
     anywhere; seen from afar, products of samples differ by less than their rounding.
     """
     if callable(kernel) or kernel not in ("linear", "rbf"):
         return None
-    X = in_unit(X, unit)
     # Rounded once: samples and queries must lose the same offset.
     return X.mean(axis=0, dtype=np.float64).astype(X.dtype)
 
 
-def about(X: NDArray, unit: float, centre: NDArray | None) -> NDArray:
-    """Return samples in a unit, seen from a centre."""
-    X = in_unit(X, unit)
+def about(X: NDArray, centre: NDArray | None) -> NDArray:
+    """Return samples seen from a centre."""
     return X if centre is None else X - centre
 
 
@@ -420,19 +393,25 @@ def kernel_values(
     if name == "linear":
         return linear_kernel(X, Y)
     # Its powers would amplify the rounding of float32.
-    return polynomial_kernel(X.astype(float), Y.astype(float), degree, gamma, coef0)
+    return polynomial(X.astype(float) @ Y.astype(float).T, gamma, degree, coef0)
 
 
-def gamma_in_unit(gamma: Any, X: NDArray, weights: NDArray, unit: float) -> float:
-    """Gamma for samples `X` that were divided by `unit`."""
-    if isinstance(gamma, str):
-        return scale_gamma(X, weights)
-    return float(np.clip(float(gamma) * unit * unit, 1e-300, 1e300))
+def polynomial(inner: NDArray, gamma: float, degree: int, coef0: float) -> NDArray:
+    """Polynomial of inner products; what leaves the numbers is refused."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = (gamma * inner + coef0) ** degree
+    # Sums of products of two are numbers, too.
+    if not (np.abs(values) <= 1e150).all():
+        raise ValueError(
+            "X gives values of kernel='poly' that are not finite; scale the data, or "
+            "lower gamma, degree or coef0."
+        )
+    return values
 
 
-def gamma_of_data(gamma: float, unit: float) -> float:
-    """Gamma in the units of the data again, as far as there is such a number."""
-    return float(np.clip(gamma / unit / unit, 0, np.finfo(float).max))
+def gamma_for(gamma: Any, X: NDArray, weights: NDArray) -> float:
+    """Gamma as a number: that of "scale" is found in the samples."""
+    return scale_gamma(X, weights) if isinstance(gamma, str) else float(gamma)
 
 
 def require_gram_fits(n: int, bytes_per_entry: int, way_out: str) -> None:
@@ -460,7 +439,7 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
     ----------
     estimators_ : list of length n_classes * (n_classes - 1) / 2
         The fitted classifiers of the nodes (0, 1), (0, 2), ..., by positions in
-        `classes_`; the labels of node (i, j) are 0 for i and 1 for j.
+        `classes_`. Node (i, j) has the labels 0 for i and 1 for j.
     classes_ : ndarray of shape (n_classes,)
         The labels.
 
@@ -472,11 +451,12 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
     Notes
     -----
     Margins are in the unit of the nodes' decisions, a "distance", or a "vote_fraction"
-    where they only give probabilities: of a predicted label the closest decision on its
-    way, of another minus the decision that dropped it. There is no ``predict_proba``,
-    as a sample meets few of the nodes, whose units need not be the same; put the graph
-    into :class:`~sklearn.calibration.CalibratedClassifierCV`. On scikit-learn 1.9 and
-    later ``set_callbacks(sklearn.callback.ProgressBar())`` shows how far `fit` is.
+    if they only give probabilities. The margin of the predicted label is the closest
+    decision on its way. That of another label is minus the decision that dropped it.
+    There is no ``predict_proba``, as a sample meets few of the nodes, whose units need
+    not be the same; put the graph into
+    :class:`~sklearn.calibration.CalibratedClassifierCV`. On scikit-learn 1.9 and later
+    ``set_callbacks(sklearn.callback.ProgressBar())`` shows how far `fit` is.
 
     References
     ----------
@@ -553,14 +533,11 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
                 f"{type(node).__name__} takes no sample_weight in fit; use another "
                 "estimator or leave sample_weight and class_weight out."
             )
-        samples = check_samples(self, X, y, sample_weight, sparse=self._sparse)
+        samples = check_samples(self, X, y, sample_weight)
         X = samples.X
-        if self.estimator is None:
-            check_squares(X)
-        self._unit, self._centre = 1.0, None
-        if self.estimator is None:
-            self._unit = unit_of_squares(X)
-            self._centre = None if sp.issparse(X) else centre_for(X, "rbf", self._unit)
+        self._centre = None
+        if self.estimator is None and not sp.issparse(X):
+            self._centre = centre_for(X, "rbf")
         self.classes_ = samples.classes
         pairs = class_pairs(len(self.classes_))
         weights = samples.weights if weighted else None
@@ -586,7 +563,7 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
         """Return samples as the nodes see them."""
         if self._centre is not None and sp.issparse(X):
             X = X.toarray()
-        return about(X, self._unit, self._centre)
+        return about(X, self._centre)
 
     def _walk(self, X):
         """Walk the graph, every sample asking only the nodes on its way."""

@@ -26,6 +26,7 @@ from widemargin._compute.patterns import (
     RELAXATION,
     STANDARD,
     Rule,
+    Walk,
 )
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
@@ -37,7 +38,7 @@ from widemargin._core.checks import (
 )
 from widemargin._core.classifier import fit_method
 from widemargin._core.params import parameters
-from widemargin.linear.base import (
+from widemargin.hyperplanes.base import (
     SCHEMES,
     HyperplaneClassifier,
     scalar,
@@ -45,10 +46,10 @@ from widemargin.linear.base import (
     walked_shifts,
     warn_unfinished,
 )
-from widemargin.linear.certificate import plane_margin, upper_bound
-from widemargin.linear.patterns import (
+from widemargin.hyperplanes.certificate import plane_margin, upper_bound
+from widemargin.hyperplanes.patterns import (
     Patterns,
-    comfortable_exponent,
+    comfortable_unit,
     height_of,
     longest_row,
     random_state_array,
@@ -56,9 +57,9 @@ from widemargin.linear.patterns import (
     scaled,
     weight_vector,
 )
-from widemargin.linear.problem import some_rows
-from widemargin.linear.spaces import LinearSpace
-from widemargin.linear.walks import Budget, Walk, budget_of, run_sweeps, start_walk
+from widemargin.hyperplanes.problem import some_rows
+from widemargin.hyperplanes.spaces import LinearSpace
+from widemargin.hyperplanes.walks import Budget, budget_of, run_sweeps, start_walk
 from widemargin.margins import PerceptronBounds, perceptron_bounds
 from widemargin.margins.perceptrons import projected_factor_range
 
@@ -108,8 +109,8 @@ class PerceptronClassifier(HyperplaneClassifier):
     """Base of the perceptrons; not for direct use.
 
     A subclass provides ``_check_own_parameters()``, ``_sweep(...)`` as in
-    :class:`~widemargin.linear.base.HyperplaneClassifier`, and
-    ``_bound_arguments(geometry, exponent)``.
+    :class:`~widemargin.hyperplanes.base.HyperplaneClassifier`, and
+    ``_bound_arguments(geometry, unit)``.
     """
 
     # They are no optimum: closed forms tell less of them, and fits are quick.
@@ -134,7 +135,7 @@ class PerceptronClassifier(HyperplaneClassifier):
         """Raise where a parameter of this perceptron is out of its range."""
 
     @abstractmethod
-    def _bound_arguments(self, geometry: Geometry, exponent: int) -> dict[str, Any]:
+    def _bound_arguments(self, geometry: Geometry, unit: float) -> dict[str, Any]:
         """Arguments of the bounds for patterns like these, all but gamma_d."""
 
     def _factors(self, weights: NDArray) -> NDArray:
@@ -180,10 +181,10 @@ class PerceptronClassifier(HyperplaneClassifier):
         previous = getattr(self, "_walks", None) if self.warm_start else None
         samples, dtype = self._check_samples(X, y, sample_weight)
         problems = self._set_classes(samples.classes, samples.X)
-        exponent = comfortable_exponent(samples.X)
-        X = scaled(samples.X, exponent)
-        rho = height_of(self.intercept_scaling, X, exponent)
-        self.intercept_scaling_ = float(np.ldexp(rho, exponent))
+        unit = comfortable_unit(samples.X)
+        X = scaled(samples.X, unit)
+        rho = height_of(self.intercept_scaling, X, unit)
+        self.intercept_scaling_ = rho * unit
         factors = self._factors(samples.weights)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         parts = [signed_rows(samples.codes, problem) for problem in problems]
@@ -204,23 +205,23 @@ class PerceptronClassifier(HyperplaneClassifier):
                     walk = self._first_walk(patterns)
                 state, f = random_state_array(seed + p), factors[rows]
                 with budget_of(self.max_iter, self.max_iter) as budget:
-                    status = self._sweep(patterns, walk, f, budget, state, exponent)
-                unfinished.append(self._judge(status, walk, problem, budget, exponent))
+                    status = self._sweep(patterns, walk, f, budget, state, unit)
+                unfinished.append(self._judge(status, walk, problem, budget, unit))
                 here = pattern_geometry(patterns, f)
                 geometry = here if geometry is None else geometry.united(here)
                 runs.append((patterns, walk))
                 sweeps.append(budget.spent)
         planes = [weight_vector(patterns, walk.m) for patterns, walk in runs]
-        self._set_planes(planes, exponent, dtype)
+        self._set_planes(planes, unit, dtype)
         self._walks = [walk.m for _, walk in runs] if self.warm_start else None
-        online = [walk.without_patterns(patterns) for patterns, walk in runs]
+        online = [walk.without_patterns(patterns.diag) for patterns, walk in runs]
         self._longest = float(np.hypot(longest_row(X), rho))
-        self._go_online(list(online), rho, exponent, dtype)
+        self._go_online(list(online), rho, unit, dtype)
         assert geometry is not None
-        self._bound_of = self._bound_arguments(geometry, exponent)
-        self._exponent = exponent
+        self._bound_of = self._bound_arguments(geometry, unit)
+        self._unit_of_bounds = unit
         self.n_iter_ = max(1, max(sweeps))
-        self._publish(samples, problems, parts, runs, rho, exponent)
+        self._publish(samples, problems, parts, runs, rho, unit)
         leave, shifts = self._leave_out(samples), []
         if leave is not None:
             walks = [walk for _, walk in runs]
@@ -231,12 +232,12 @@ class PerceptronClassifier(HyperplaneClassifier):
         warn_unfinished(unfinished)
         return self
 
-    def _judge(self, status, walk: Walk, problem, budget: Budget, exponent) -> str:
+    def _judge(self, status, walk: Walk, problem, budget: Budget, unit) -> str:
         """Raise if there is no plane; what there is to say if it is not finished."""
         if status == QUIET:
             return ""
         name = self._problem_name(self.classes_, problem)
-        upper = float(np.ldexp(walk.upper_bound, exponent))
+        upper = float(walk.upper_bound) * unit
         if status == INFEASIBLE:
             raise ValueError(
                 f"{name}: margin={self._asked()} is out of reach, no hyperplane has a "
@@ -259,18 +260,18 @@ class PerceptronClassifier(HyperplaneClassifier):
         """Give the margin asked for, where one is."""
         return 0.0
 
-    def _publish(self, samples, problems, parts, runs, rho, exponent) -> None:
+    def _publish(self, samples, problems, parts, runs, rho, unit) -> None:
         """Certify what is stored and set the attributes that describe the run."""
         proven = np.zeros((3, len(runs)))
         for p, (_, signs) in enumerate(parts):
             patterns, walk = runs[p]
             space = LinearSpace(patterns.X)
             coef = self.coef_[p].astype(np.float64)
-            bias = float(np.ldexp(self.intercept_[p], -exponent))
+            bias = float(self.intercept_[p]) / unit
             proven[0, p] = plane_margin(space, signs, coef, bias)
             proven[1, p] = plane_margin(space, signs, coef, bias, rho)
             proven[2, p] = upper_bound(space, signs, walk.m, None, rho)
-        margins, directional, uppers = np.ldexp(proven, exponent).tolist()
+        margins, directional, uppers = (proven * unit).tolist()
         self._keep_duals(
             samples,
             problems,
@@ -311,13 +312,10 @@ class PerceptronClassifier(HyperplaneClassifier):
         check_number("gamma_d", gamma_d, above=0)
         given = dict(self._bound_of)
         # One hyperplane cannot do better than the shortest pattern is long.
-        with np.errstate(over="ignore"):
-            scaled = float(np.ldexp(gamma_d, -self._exponent))
-        given["gamma_d"] = min(scaled, given["r"])
+        unit = self._unit_of_bounds
+        given["gamma_d"] = min(float(gamma_d) / unit, given["r"])
         found = perceptron_bounds(**given)
-        if self._exponent == 0:
-            return found
-        return replace(found, margin=float(np.ldexp(found.margin, self._exponent)))
+        return replace(found, margin=float(found.margin) * unit)
 
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
@@ -348,14 +346,14 @@ class PerceptronClassifier(HyperplaneClassifier):
 class MarginPerceptron(PerceptronClassifier):
     r"""Perceptron that asks for :math:`y_k \cdot a > b` of every pattern.
 
-    A pattern :math:`y = l\,[x, \rho]` that fails is added,
-    :math:`a \leftarrow a + \eta f y`, until a sweep over all samples is quiet. The
-    plain update has f = 1 (or the sample's weight) and reaches a directional margin of
-    at least :math:`\gamma_d / (2 + \eta R^2 / b)` for equal weights, :math:`\gamma_d`
-    being the best and R the length of the longest pattern. The relaxation update
-    takes :math:`f = (b_u - y \cdot a) / \lVert y \rVert^2`, as far as needed to bring
-    the pattern to :math:`b_u` if :math:`\eta = 1`, times the weight over the largest
-    one. :math:`\eta` is the learning rate.
+    A pattern :math:`y = l\,[x, \rho]` that fails is added, :math:`a \leftarrow a + \eta
+    f y`, until a sweep over all samples is quiet. The plain update has f = 1 (or the
+    sample's weight). For equal weights it reaches a directional margin of at least
+    :math:`\gamma_d / (2 + \eta R^2 / b)`. Here :math:`\gamma_d` is the best margin and
+    R the length of the longest pattern. The relaxation update takes :math:`f = (b_u - y
+    \cdot a) / \lVert y \rVert^2`, as far as needed to bring the pattern to :math:`b_u`
+    if :math:`\eta = 1`, times the weight over the largest one. :math:`\eta` is the
+    learning rate.
 
     Parameters
     ----------
@@ -436,8 +434,8 @@ class MarginPerceptron(PerceptronClassifier):
     Notes
     -----
     Margins of samples are distances in the units of X. For ``predict_proba`` a sample
-    is left out as of the soft margin whose coefficients spread as these do, which is
-    about what sweeps without it find.
+    is left out as from a soft margin with similar coefficients. Sweeps without it find
+    about the same.
 
     On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
     shows how far `fit` is.
@@ -493,18 +491,17 @@ class MarginPerceptron(PerceptronClassifier):
         # A relaxation converges for factors of at most one.
         return weights if self.update == "plain" else weights / weights.max()
 
-    def _thresholds(self, R: float, exponent: int) -> tuple[float, float]:
+    def _thresholds(self, R: float, unit: float) -> tuple[float, float]:
         """Give the margin asked for and the target of a relaxation step."""
         if self.update == "plain":
             # The weights are sums of samples: b has the unit of their squares.
             if self.margin_threshold is not None:
-                with np.errstate(over="ignore"):
-                    b = float(np.ldexp(self.margin_threshold, -2 * exponent))
+                b = float(self.margin_threshold) / unit / unit
                 if not np.isfinite(b):
                     raise ValueError(
                         f"margin_threshold={self.margin_threshold:g} is so large "
                         "beside the samples, whose lengths are of the size of "
-                        f"{np.ldexp(1.0, exponent):.2g}, that no weights reach it; "
+                        f"{unit:.2g}, that no weights reach it; "
                         "leave it out, or scale the data."
                     )
                 return b, 0.0
@@ -514,17 +511,17 @@ class MarginPerceptron(PerceptronClassifier):
             2.0 * b if self.relaxation_target is None else float(self.relaxation_target)
         )
 
-    def _sweep(self, patterns, walk, weights, budget, seed, exponent) -> int:
+    def _sweep(self, patterns, walk, weights, budget, seed, unit) -> int:
         kind = STANDARD if self.update == "plain" else RELAXATION
-        b, b_upper = self._thresholds(float(np.sqrt(patterns.squares.max())), exponent)
+        b, b_upper = self._thresholds(float(np.sqrt(patterns.squares.max())), unit)
         rule = Rule(kind, b=b, b_upper=b_upper, rate=float(self.learning_rate))
         return run_sweeps(
             patterns, walk, rule, budget.part(patience=self.n_iter_no_change), seed,
             factors=self._factors(weights), order=self._order,
         )  # fmt: skip
 
-    def _bound_arguments(self, geometry: Geometry, exponent: int) -> dict[str, Any]:
-        b, b_upper = self._thresholds(geometry.R, exponent)
+    def _bound_arguments(self, geometry: Geometry, unit: float) -> dict[str, Any]:
+        b, b_upper = self._thresholds(geometry.R, unit)
         own = {"variant": "standard", "b": b}
         if self.update == "relaxation":
             own = {"variant": "relaxation", "b": b, "b_u": b_upper}
@@ -536,18 +533,17 @@ class FixedMarginPerceptron(PerceptronClassifier):
     r"""Perceptron that asks for a directional margin and proves it where it cannot be.
 
     A pattern :math:`y = l\,[x, \rho]` with :math:`y \cdot a \le \beta \lVert a \rVert`
-    is added, until a sweep over all samples is quiet: then the directional margin, and
-    the geometric one with it, exceeds beta. If beta is out of reach the bound
-    :math:`\lVert a \rVert / \sum m` falls to beta and `fit` raises an error that says
-    how much is possible at most.
+    is added. The algorithm ends when a sweep over all samples adds none. Then the
+    directional margin exceeds beta, and so does the geometric one. If beta is out of
+    reach the bound :math:`\lVert a \rVert / \sum m` falls to beta and `fit` raises an
+    error that says how much is possible at most.
 
     Parameters
     ----------
     margin : float, default=0.0
-        Directional margin beta asked for, >= 0. Zero asks only for separation:
-        Rosenblatt's perceptron, which ends at any plane that separates, and where
-        classes overlap at what its last sweep left; :class:`MarginPerceptron` answers
-        tables as they come better.
+        Directional margin beta asked for, >= 0. Zero is Rosenblatt's perceptron: it
+        ends at any plane that separates the classes. If classes overlap it keeps the
+        plane of its last sweep; take :class:`MarginPerceptron` for such data.
     normalize : bool, default=False
         Whether the weight vector is brought back to length beta after every update, or
         grows. True needs margin > 0.
@@ -556,8 +552,8 @@ class FixedMarginPerceptron(PerceptronClassifier):
         Multiplied by `sample_weight`.
     learning_rate : float or None, default=None
         Learning rate of the fixed length, > 0; a free length does not depend on one.
-        None starts from the rate that would be best if the margin were as large as
-        the bound allows, and halves it whenever the sweeps so far were not enough.
+        None starts from the rate that is best for the largest margin possible, and
+        halves it whenever the sweeps were not enough.
     intercept_scaling : float or None, default=None
         Height of the samples in the additional dimension, > 0. None takes the length
         of the longest sample.
@@ -628,8 +624,8 @@ class FixedMarginPerceptron(PerceptronClassifier):
     Notes
     -----
     Margins of samples are distances in the units of X. For ``predict_proba`` a sample
-    is left out as of the soft margin whose coefficients spread as these do, which is
-    about what sweeps without it find.
+    is left out as from a soft margin with similar coefficients. Sweeps without it find
+    about the same.
 
     On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
     shows how far `fit` is.
@@ -685,13 +681,15 @@ class FixedMarginPerceptron(PerceptronClassifier):
             return low * shaped_low, high * shaped_high
         return low, high
 
-    def _sweep(self, patterns, walk, weights, budget, seed, exponent) -> int:
+    def _sweep(self, patterns, walk, weights, budget, seed, unit) -> int:
         free = not self.normalize
         geometry = pattern_geometry(patterns, weights)
-        beta = float(np.ldexp(self.margin, -exponent))
+        beta = float(self.margin) / unit
         if beta >= geometry.r:
             # No vector can exceed the shortest pattern; one pattern proves it.
-            walk.begin_at(patterns, int(patterns.squares.argmin()))
+            shortest = np.zeros(len(patterns.signs))
+            shortest[patterns.squares.argmin()] = 1.0
+            walk.restart(start_walk(patterns, shortest))
             return INFEASIBLE
 
         def sweep(rate: float, most: int | None, patience: int | None) -> int:
@@ -719,8 +717,8 @@ class FixedMarginPerceptron(PerceptronClassifier):
                 return status
             most, rate = 2 * most, rate / 2
 
-    def _bound_arguments(self, geometry: Geometry, exponent: int) -> dict[str, Any]:
-        asked = float(np.ldexp(self.margin, -exponent))
+    def _bound_arguments(self, geometry: Geometry, unit: float) -> dict[str, Any]:
+        asked = float(self.margin) / unit
         f_min, f_max = self._factor_range(geometry, asked)
         given: dict[str, Any] = geometry._replace(f_min=f_min, f_max=f_max)._asdict()
         # The formulas are continuous at zero but divide by the margin.

@@ -16,12 +16,13 @@ import numpy as np
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from widemargin._compute.progress import announce
+from widemargin._core.arrays import largest_of
 from widemargin._core.callbacks import FitTasks
-from widemargin._core.checks import check_option, check_squares
+from widemargin._core.checks import check_option, check_size
 from widemargin._core.classifier import fit_method
 from widemargin._core.params import Counted, Finite, Positive, parameters
 from widemargin._core.samples import check_samples
-from widemargin.svm import gram, pairwise
+from widemargin.hyperplanes import gram, pairwise
 from widemargin.tangents.generator import (
     check_tangents,
     fit_tangents,
@@ -88,13 +89,12 @@ class VirtualSVC(pairwise.DuelClassifier):
 
     Notes
     -----
-    Margins are a "distance" in units of the machines' own margin: of a predicted label
-    the closest of the duels that it met, of another minus the duel that it lost.
-    There is no ``predict_proba``: samples that trained a machine lie at its margin by
-    construction, so that a temperature needs others, as
-    :class:`~sklearn.calibration.CalibratedClassifierCV` leaves out.
-    On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
-    shows how far `fit` is.
+    Margins are a "distance" in units of the machines' own margin. That of the predicted
+    label is its closest decision against another class. That of another label is minus
+    the decision that it lost. There is no ``predict_proba``: samples that trained a
+    machine lie at its margin by construction, so that a temperature needs others, as
+    :class:`~sklearn.calibration.CalibratedClassifierCV` leaves out. On scikit-learn 1.9
+    and later ``set_callbacks(sklearn.callback.ProgressBar())`` shows how far `fit` is.
 
     References
     ----------
@@ -142,17 +142,15 @@ class VirtualSVC(pairwise.DuelClassifier):
         samples = check_samples(self, X, y, sample_weight)
         self.classes_ = samples.classes
         X, codes, weights = samples.X, samples.codes, samples.weights
-        self._unit = pairwise.unit_for(X, self.kernel, self.gamma)
-        self._centre = pairwise.centre_for(X, self.kernel, self._unit)
+        self._centre = pairwise.centre_for(X, self.kernel)
         inside = self._inside(X)
-        gamma = pairwise.gamma_in_unit(self.gamma, inside, weights, self._unit)
-        self.gamma_ = pairwise.gamma_of_data(gamma, self._unit)
+        self.gamma_ = pairwise.gamma_for(self.gamma, inside, weights)
         labels = samples.labels
         with FitTasks(self, 4, X=X, y=labels, sample_weight=weights) as tasks:
             with tasks.whole("tangents"):
                 generator = fit_tangents(tangents, X, labels)
             with tasks.whole("solve"):
-                self.svc_ = self._new_machine(gamma)
+                self.svc_ = self._new_machine()
                 end = pairwise.solve(self.svc_, inside, codes, weights)
             self.first_support_ = rows = self.svc_.support_
             with tasks.whole("virtual samples"):
@@ -165,28 +163,28 @@ class VirtualSVC(pairwise.DuelClassifier):
                 if virtual:
                     times = 1 + len(virtual)
                     inside = self._inside(np.concatenate([X[rows], *virtual]))
-                    self.svc_ = self._new_machine(gamma)
+                    self.svc_ = self._new_machine()
                     labels, weights = codes[rows], weights[rows]
                     again = np.tile(labels, times), np.tile(weights, times)
                     end = end.and_(pairwise.solve(self.svc_, inside, *again))
         pairwise.say_how_it_ended(end, self)
-        self._check_planes(inside[self.svc_.support_], gamma)
+        self._check_planes(inside[self.svc_.support_])
         return self
 
-    def _check_planes(self, supports, gamma):
+    def _check_planes(self, supports):
         """Warn of an indefinite kernel that misled the solver."""
         if self.kernel in ("linear", "rbf"):
             return
         coef = pairwise.pairwise_coefficients(self.svc_)[0]
-        if gram.lacks_a_plane(lambda rows: self._values(supports[rows], gamma), coef):
+        if gram.lacks_a_plane(lambda rows: self._values(supports[rows]), coef):
             gram.warn_of_no_machine(
                 self, "Use kernel='rbf', or another gamma or coef0."
             )
 
-    def _values(self, X, gamma):
+    def _values(self, X):
         if callable(self.kernel):
             return np.asarray(self.kernel(X, X), float)
-        known = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
+        known = {"gamma": self.gamma_, "degree": self.degree, "coef0": self.coef0}
         return pairwise_kernels(X, metric=self.kernel, filter_params=True, **known)
 
     def _check_parameters(self):
@@ -200,22 +198,21 @@ class VirtualSVC(pairwise.DuelClassifier):
         self._check_solver()
         return tangents, transformations
 
-    def _new_machine(self, gamma):
+    def _new_machine(self):
         names = ("kernel", "degree", "coef0")
         options = {name: getattr(self, name) for name in names}
-        return pairwise.new_machine(self, gamma=gamma, **options)
+        return pairwise.new_machine(self, gamma=self.gamma_, **options)
 
     def _moved(self, X, labels, generator):
         if generator is None:
             return
-        directions = raw_tangents(generator, X, labels).astype(X.dtype, copy=False)
-        h = X.dtype.type(min(float(self.step), float(np.finfo(X.dtype).max)))
+        directions = raw_tangents(generator, X, labels)
+        reach = largest_of(X) + float(self.step) * largest_of(directions)
+        check_size(np.array(reach), f"X moved by step={self.step:g}", dtype=X.dtype)
         for t in range(directions.shape[1]):
-            # Where this overflows, the check says so.
-            with np.errstate(over="ignore"):
-                ends = (X + h * directions[:, t], X - h * directions[:, t])
-            for moved in ends:
-                yield check_squares(moved, self._unit)
+            move = (self.step * directions[:, t].astype(float)).astype(X.dtype)
+            yield X + move
+            yield X - move
 
     def _duels(self, X):
         with announce("decisions"):

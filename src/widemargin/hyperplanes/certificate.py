@@ -35,7 +35,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from widemargin.linear.spaces import SHARP, SMALL, KernelSpace, LinearSpace, rounding
+from widemargin._compute.rounding import above, below, epsilon, rounding
+from widemargin.hyperplanes.spaces import (
+    SHARP,
+    SMALL,
+    KernelSpace,
+    LinearSpace,
+)
 
 Space = LinearSpace | KernelSpace
 
@@ -53,9 +59,9 @@ class Enclosure(NamedTuple):
     lower: float
     upper: float
 
-    def scaled(self, exponent: int) -> "Enclosure":
+    def scaled(self, unit: float) -> "Enclosure":
         """Return both times a power of two."""
-        return Enclosure(*np.ldexp(self, exponent).tolist())
+        return Enclosure(float(self.lower) * unit, float(self.upper) * unit)
 
 
 @dataclass(frozen=True)
@@ -88,11 +94,10 @@ class Certificate:
         """Return what could still be gained, of all that a plane can gain."""
         return relative_gap(*self.asked, self.none)
 
-    def scaled(self, exponent: int) -> "Certificate":
-        """Return the certificate in another unit."""
-        height = self.of_height and self.of_height.scaled(exponent)
-        none = float(np.ldexp(self.none, exponent))
-        geometric = self.geometric.scaled(exponent)
+    def scaled(self, unit: float) -> "Certificate":
+        """Return the certificate in another unit, a power of two."""
+        height = self.of_height and self.of_height.scaled(unit)
+        geometric, none = self.geometric.scaled(unit), float(self.none) * unit
         return replace(self, geometric=geometric, of_height=height, none=none)
 
 
@@ -199,7 +204,7 @@ def bias_from_dual(
 
 
 def _down(value: Any) -> float:
-    return float(np.nextafter(float(value), -np.inf))
+    return float(below(float(value)))
 
 
 def _lowest(space: Space, signs: NDArray, coef: NDArray, bias: float) -> float:
@@ -283,7 +288,7 @@ def slack_paid(
         if sharp is not None:
             error = space.score_error(coef, SHARP) + rounding(1, SHARP) * abs(bias)
             sharp = signs[inside] * (sharp + SHARP(bias)) - SHARP(error)
-            lacking = np.nextafter(sharp.astype(np.float64), -np.inf)
+            lacking = below(sharp.astype(np.float64))
     slack = np.maximum(0.0, 1.0 - norm * lacking + 4e-16 * (1 + norm * np.abs(lacking)))
     return Slack(safe_norm(slack / private[inside]), len(inside))
 
@@ -337,7 +342,7 @@ def upper_bound(
     upper = space.combined(rows, c, rho, own)
     if private is not None:
         upper = np.hypot(upper, own) * (1 + rounding(len(rows) + 8))
-    return float(np.nextafter(upper, np.inf))
+    return float(above(float(upper)))
 
 
 def scaled_dual(dual: NDArray, margin: float) -> NDArray:
@@ -395,7 +400,7 @@ def _is_zero_nearby(points: NDArray, signs: NDArray, alpha: NDArray) -> bool:
     if Y.shape[0] > Y.shape[1]:
         return False
     u, sigma, vt = np.linalg.svd(Y, full_matrices=False)
-    unit = np.finfo(np.float64).eps
+    unit = epsilon()
     size = float(np.linalg.norm(Y))
     least = float(sigma[-1]) - _SAFE * unit * size * max(Y.shape)
     if least <= 0.0:

@@ -23,10 +23,12 @@ from scipy.linalg import eigh, svd
 
 from widemargin._compute.machine import batched_slices
 from widemargin._compute.progress import announce, announced
+from widemargin._compute.rounding import epsilon
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
+    SIZES,
     check_random_state,
-    check_squares,
+    check_size,
 )
 from widemargin._core.classifier import SoftClassifier, fit_method
 from widemargin._core.duplicates import observation_groups
@@ -34,7 +36,7 @@ from widemargin._core.left_out import OF_A_CLASS
 from widemargin._core.params import Counted, Finite, Number, Positive, parameters
 from widemargin._core.samples import check_samples
 from widemargin._core.temperature import FITTED, LeftOut
-from widemargin.svm import pairwise
+from widemargin.hyperplanes import pairwise
 from widemargin.tangents.generator import (
     check_tangents,
     fit_tangents,
@@ -104,17 +106,17 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
 
     Notes
     -----
-    Margins are a "distance" in units of the machines' own margin: of a predicted label
-    the closest of the duels that it met, of another minus the duel that it lost.
-    Samples that trained a machine lie at its margin by construction: for
-    ``predict_proba`` machines are fitted again without some of them. Of more than
-    10 000, or with the linear kernel of five for each class and feature, about 250 of
-    each class, 2000 at most, are left out in closed form, as of a machine with squared
-    slack whose coefficients spread as these do; the whitening stays as it is.
-    The solver is LIBSVM with either kernel, whose time grows with the square of the
-    number of samples or faster: the machine is meant for some thousands of them.
-    On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
-    shows how far `fit` is.
+    Margins are a "distance" in units of the machines' own margin. That of the predicted
+    label is its closest decision against another class. That of another label is minus
+    the decision that it lost. Samples that trained a machine lie at its margin by
+    construction: for ``predict_proba`` machines are fitted again without some of them.
+    With more than 10 000 samples a closed form leaves out about 250 of each class, 2000
+    at most. With the linear kernel it does so from five samples for each class and
+    feature on. It is that of a machine with squared slack and similar coefficients; the
+    whitening is kept. The solver is LIBSVM with either kernel. Its time grows at least
+    with the square of the number of samples: use it for some thousands. On scikit-learn
+    1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())`` shows how far `fit`
+    is.
 
     References
     ----------
@@ -170,7 +172,6 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
         samples = check_samples(self, X, y, sample_weight)
         self.classes_ = samples.classes
         X, labels, weights = samples.X, samples.labels, samples.weights
-        pairwise.unit_for(X, None, self.gamma)
         self._centre = pairwise.centre_for(X, self.kernel)
         inside = self._inside(X)
         with FitTasks(self, 4, X=X, y=labels, sample_weight=weights) as tasks:
@@ -217,10 +218,7 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
     def _whiten(self, X, labels, generator, n_dimensions):
         if generator is None or self.shrinkage >= 1:
             return np.eye(n_dimensions)
-        with np.errstate(over="ignore", invalid="ignore"):
-            values, vectors = self._directions(X, labels, generator, n_dimensions)
-        if not np.isfinite(values).all():
-            raise self._overflow()
+        values, vectors = self._directions(X, labels, generator, n_dimensions)
         values /= values.sum() or 1.0
         # Outside the vectors there is the identity alone.
         shrunk = (
@@ -241,8 +239,6 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
                 few = few[:0]
         if total is not None:
             total += few.T @ few
-        if not np.isfinite(few if total is None else total).all():
-            raise self._overflow()
         if total is not None:
             values, vectors = eigh(total)
             return np.maximum(values, 0), vectors
@@ -259,19 +255,15 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
     def _choose_landmarks(self, X, weights):
         """Fit Nyström's map φ(x) = K_mm^(-1/2) k(x), of some samples x_1, ..., x_m."""
         self._landmarks: Any = None
-        self.gamma_ = pairwise.gamma_in_unit(self.gamma, X, weights, 1.0)
+        self.gamma_ = pairwise.gamma_for(self.gamma, X, weights)
         if self.kernel == "linear":
             return
         self._kernel = self.kernel, self.gamma_, self.degree, self.coef0
         order = check_random_state(self.random_state).permutation(len(X))
         self._landmarks = X[order[: int(self.n_components)]]
-        try:
-            with np.errstate(over="ignore", invalid="ignore"):
-                left, values, right = svd(self._kernel_values(self._landmarks))
-        except (np.linalg.LinAlgError, ValueError) as error:
-            raise self._overflow() from error
+        left, values, right = svd(self._kernel_values(self._landmarks))
         # What is rounding beside the largest has no direction.
-        noise = values[0] * len(values) * np.finfo(float).eps
+        noise = values[0] * len(values) * epsilon()
         parts = np.where(values > noise, 1 / np.sqrt(np.maximum(values, 1e-12)), 0.0)
         self._root = (left * parts) @ right
 
@@ -289,23 +281,19 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
     def _map(self, X):
         if self._landmarks is None:
             return X
-        with np.errstate(over="ignore", invalid="ignore"):
-            mapped = self._kernel_values(X) @ self._root.T
-        if not np.isfinite(mapped).all():
-            raise self._overflow()
-        return mapped
+        return self._kernel_values(X) @ self._root.T
 
     def _moves(self, X, labels, generator):
         """Tangents of all samples in the mapped space, a block at a time."""
-        with np.errstate(over="ignore", under="ignore"):
-            h = X.dtype.type(self.step)
-        if h == 0 and self._landmarks is not None:
+        h, (least, most) = float(self.step), SIZES[X.dtype]
+        if self._landmarks is not None and not least <= h <= most:
             raise ValueError(
-                f"step must be above 0 in {X.dtype}, the dtype of X; got {self.step!r}."
+                f"step must be of the size of samples in {X.dtype}, from {least:g} to "
+                f"{most:g}; got {self.step!r}."
             )
         for rows in announced(batched_slices(len(X), 256), "whitening"):
             tangents = raw_tangents(generator, X[rows], labels[rows])
-            check_squares(tangents.reshape(-1, X.shape[1]))
+            check_size(tangents, "what tangents return")
             for t in range(tangents.shape[1]):
                 moves = tangents[:, t]
                 if self._landmarks is not None:

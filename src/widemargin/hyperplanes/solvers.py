@@ -1,12 +1,12 @@
 r"""The solvers of hyperplanes, what each takes, and the certificate of what they find.
 
-==============  =====================================  ================================
-margin          few unknowns                           many
-==============  =====================================  ================================
-hard            :mod:`~widemargin.linear.active_set`   :mod:`~widemargin.linear.descent`
-soft            :mod:`~widemargin.linear.newton`       the same
-soft, of pairs  :mod:`~widemargin.linear.small_pairs`  the same
-==============  =====================================  ================================
+==============  ====================================  ================================
+margin          few unknowns                          many
+==============  ====================================  ================================
+hard            `active_set`                          `descent`
+soft            `newton`                              the same
+soft, of pairs  `small_pairs`                         the same
+==============  ====================================  ================================
 
 A hard margin has at most d + 1 supports in general position, so few features mean few
 unknowns. Newton pays for a d x d system, which sparse rows fill more cheaply. Kernels
@@ -18,7 +18,7 @@ solvers are fast because they certify in doubles what they find: `small_pairs`, 
 `active_set` for rows of dense samples. Where doubles are not enough, `certify` and the
 next solver follow.
 
-Shapes: see :mod:`widemargin.linear.problem`.
+Shapes: see :mod:`widemargin.hyperplanes.problem`.
 """
 
 from collections.abc import Callable
@@ -28,8 +28,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.linear import active_set, small_pairs
-from widemargin.linear.certificate import (
+from widemargin._compute.rounding import rounding
+from widemargin.hyperplanes import active_set, small_pairs
+from widemargin.hyperplanes.certificate import (
     Certificate,
     Enclosure,
     best_side,
@@ -44,12 +45,17 @@ from widemargin.linear.certificate import (
     unit_hyperplane,
     upper_bound,
 )
-from widemargin.linear.descent import proven, solve_descent
-from widemargin.linear.left_out import Expansion, LeaveOneOut, loo_shifts, walk_private
-from widemargin.linear.newton import solve_newton
-from widemargin.linear.problem import Problem, Solution
-from widemargin.linear.spaces import SHARP, SMALL, rounding
-from widemargin.linear.walks import solve_by_search
+from widemargin.hyperplanes.descent import proven, solve_descent
+from widemargin.hyperplanes.left_out import (
+    Expansion,
+    LeaveOneOut,
+    loo_shifts,
+    walk_private,
+)
+from widemargin.hyperplanes.newton import solve_newton
+from widemargin.hyperplanes.problem import Problem, Solution
+from widemargin.hyperplanes.spaces import SHARP, SMALL
+from widemargin.hyperplanes.walks import solve_by_search
 
 SEARCHES = ("dynamic", "bisection", "bisection2", "paper-bisection", "paper-bisection2")
 # Squared private coordinates of samples of size one, below which slack does not pay.
@@ -393,14 +399,13 @@ def _in_units_of_X(
     `each` are dual, start and shifts of the samples `at` these places.
     """
     dual, start, shifts = each
-    exponent, rho = problem.field.exponent, problem.rho
-    if exponent:
-        with np.errstate(over="ignore"):
-            intercept, norm = np.ldexp(plane[1:], [exponent, -exponent]).tolist()
-            in_X = np.ldexp(dual, -2 * exponent)
+    unit, rho = problem.field.unit, problem.rho
+    if unit != 1.0:
+        intercept, norm = float(plane.intercept) * unit, float(plane.norm) / unit
         plane = plane._replace(intercept=intercept, norm=norm)
-        certificate = certificate.scaled(exponent)
-        dual = in_X if in_X.any() and np.isfinite(in_X).all() else dual
-    rho = 1.0 if rho is None else float(np.ldexp(rho, exponent))
+        certificate = certificate.scaled(unit)
+        in_X = dual / unit / unit
+        dual = in_X if in_X.any() else dual
+    rho = 1.0 if rho is None else rho * unit
     support = problem.rows[at]
     return Result(support, plane, rho, dual, start, certificate, *steps, shifts)

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from widemargin._compute.machine import batched_slices
-from widemargin._core.arrays import largest_of
+from widemargin._compute.patterns import Walk
+from widemargin._compute.rounding import rounding
 from widemargin._core.checks import check_random_state, warn_caller
 from widemargin._core.classifier import (
     SoftClassifier,
@@ -39,21 +40,21 @@ from widemargin._core.duplicates import observation_groups
 from widemargin._core.left_out import OF_A_CLASS
 from widemargin._core.samples import Samples, batch_classes, check_samples
 from widemargin._core.temperature import FITTED, LeftOut
-from widemargin.linear.certificate import unit_hyperplane
-from widemargin.linear.left_out import LeaveOneOut, walk_shifts
-from widemargin.linear.patterns import (
+from widemargin.hyperplanes.certificate import unit_hyperplane
+from widemargin.hyperplanes.left_out import LeaveOneOut, walk_shifts
+from widemargin.hyperplanes.patterns import (
     Patterns,
-    comfortable_exponent,
+    comfortable_unit,
     height_of,
     longest_row,
     random_state_array,
     reflect,
     scaled,
+    size_of,
     squared_row_norms,
 )
-from widemargin.linear.problem import some_rows
-from widemargin.linear.spaces import rounding
-from widemargin.linear.walks import Budget, Walk, start_walk
+from widemargin.hyperplanes.problem import some_rows
+from widemargin.hyperplanes.walks import Budget, start_walk
 
 # Samples that each two-class problem is about, and a number for each of them.
 OfProblems = list[tuple[NDArray, NDArray]]
@@ -67,8 +68,6 @@ _TIE = 1e-13
 _ENTRIES = 2**22
 # Features beyond which each sample that is left out costs much.
 MANY_FEATURES = 100
-# Largest and smallest size of samples whose planes, lengths and distances are numbers.
-_LARGEST, _SMALLEST = 2.0**508, 2.0**-960
 
 
 def two_class_problems(n_classes: int, scheme: str) -> list[tuple[int, int]]:
@@ -117,17 +116,6 @@ def signed_rows(
 def scalar(values: list) -> Any:
     """Give the one number of one problem, or an array of several."""
     return values[0] if len(values) == 1 else np.array(values)
-
-
-def check_size(X: Any, *, small: bool = False) -> None:
-    """Refuse samples so large, or in a fit so small, that lengths are no numbers."""
-    largest = largest_of(X)
-    if largest > _LARGEST or (small and 0.0 < largest < _SMALLEST):
-        raise ValueError(
-            f"X contains nothing beyond {largest:.2g}, and that is too "
-            f"{'large' if largest > 1.0 else 'small'} for squared lengths; scale the "
-            "data, for instance by StandardScaler."
-        )
 
 
 def _flat(values: OfProblems) -> tuple[NDArray, NDArray, NDArray]:
@@ -188,11 +176,8 @@ class HyperplaneClassifier(SoftClassifier):
         reset: bool = True,
     ) -> tuple[Samples, Any]:
         """Give checked samples in double precision, and the precision they came in."""
-        samples = check_samples(
-            self, X, y, sample_weight, classes=classes, reset=reset, sparse=True
-        )
+        samples = check_samples(self, X, y, sample_weight, classes=classes, reset=reset)
         X, dtype = samples.X, samples.X.dtype
-        check_size(X, small=True)
         X = X.astype(np.float64, copy=False)
         if sp.issparse(X) and not X.has_canonical_format:
             X = X.copy()
@@ -203,7 +188,7 @@ class HyperplaneClassifier(SoftClassifier):
         """Remember what decides: classes, how they are told apart, the size of X."""
         self.classes_ = classes
         self._scheme = self.multiclass if len(classes) > 2 else "two"
-        self._unit = float(np.ldexp(1.0, int(np.frexp(largest_of(X))[1])))
+        self._unit = size_of(X)
         return two_class_problems(len(classes), self.multiclass)
 
     def _problem_name(self, classes: NDArray, problem: tuple[int, int]) -> str:
@@ -243,11 +228,6 @@ class HyperplaneClassifier(SoftClassifier):
             distances[close] = np.where(np.abs(some) <= noise, 0.0, some)
         return distances
 
-    def _check_predict(self, X: Any) -> Any:
-        X = super()._check_predict(X)
-        check_size(X)
-        return X
-
     def pairwise_distances(self, X: Any) -> NDArray:
         """Signed distance of every sample to every hyperplane.
 
@@ -286,10 +266,8 @@ class HyperplaneClassifier(SoftClassifier):
 
     def _duels_of(self, distances: NDArray) -> NDArray:
         """Duels in the unit of the training samples, far ones as far as numbers go."""
-        most = np.finfo(distances.dtype).max / (8 * max(2, len(self.classes_)))
-        with np.errstate(over="ignore"):
-            duels = distances / -self._unit
-        return np.clip(duels, -most, most, out=duels)
+        most = 1e300 * self._unit
+        return np.clip(distances, -most, most) / -self._unit
 
     def _blocks(self, n: int) -> Iterable[slice]:
         """Cut samples into parts: distances to thousands of planes fill the memory."""
@@ -394,9 +372,9 @@ class HyperplaneClassifier(SoftClassifier):
         answers = np.empty(len(samples), np.intp)
         for rows in self._blocks(len(samples)):
             part = shifts[rows].toarray()
-            with np.errstate(over="ignore"):
-                part /= norms
-            part[~(part < _LARGEST)] = 0.0
+            # Beyond all distances nothing is known of the sample.
+            known, none = 1e-150 * part < norms, np.zeros_like(part)
+            part = np.divide(part, norms, out=none, where=known)
             mine = samples.codes[rows][:, None] == positive
             distances = self._distances(samples.X[rows])
             distances -= np.where(mine, part, -part)
@@ -458,20 +436,20 @@ class HyperplaneClassifier(SoftClassifier):
         weights: NDArray,
         budget: Budget,
         seed: NDArray,
-        exponent: int,
+        unit: float,
     ) -> int:
-        """Sweep over patterns of samples scaled by 2**-exponent; return the status."""
+        """Sweep over patterns of samples divided by the unit; return the status."""
 
-    def _private_squares(self, weights: NDArray, exponent: int) -> Any:
+    def _private_squares(self, weights: NDArray, unit: float) -> Any:
         """Squared private coordinates of a soft margin; none by default."""
         return None
 
     def _go_online(
-        self, walks: list[Walk | None], rho: float, exponent: int, dtype: Any
+        self, walks: list[Walk | None], rho: float, unit: float, dtype: Any
     ) -> None:
         """Set where the next batch begins: nowhere yet, or at the end of a fit."""
         self._online, self._online_rho = walks, float(rho)
-        self._online_exponent, self._online_dtype = exponent, np.dtype(dtype).name
+        self._online_unit, self._online_dtype = unit, np.dtype(dtype).name
         self._generator = check_random_state(self.random_state)
 
     @restore_on_failure
@@ -484,15 +462,15 @@ class HyperplaneClassifier(SoftClassifier):
         X = samples.X
         if first:
             n_problems = len(self._set_classes(samples.classes, X))
-            exponent = comfortable_exponent(X)
-            rho = height_of(self.intercept_scaling, scaled(X, exponent), exponent)
-            self._go_online([None] * n_problems, rho, exponent, dtype)
+            unit = comfortable_unit(X)
+            rho = height_of(self.intercept_scaling, scaled(X, unit), unit)
+            self._go_online([None] * n_problems, rho, unit, dtype)
             self._longest, self.n_iter_ = 0.0, 0
         # What a model knew of samples that it had not seen is what it knows of others.
         before = None
         if not first:
             before = LeftOut(*self._costs(X), samples.codes, samples.weights)
-        X = scaled(X, self._online_exponent)
+        X = scaled(X, self._online_unit)
         self._longest = max(
             self._longest, float(np.hypot(longest_row(X), self._online_rho))
         )
@@ -528,18 +506,18 @@ class HyperplaneClassifier(SoftClassifier):
         rows, signs = part
         if len(rows) == 0:
             return before, before
-        weights, exponent = samples.weights[rows], self._online_exponent
+        weights, unit = samples.weights[rows], self._online_unit
         patterns = reflect(
             some_rows(X, rows), signs, rho=self._online_rho,
-            diag=self._private_squares(weights, exponent),
+            diag=self._private_squares(weights, unit),
         )  # fmt: skip
         if before is None:
             walk = self._first_walk(patterns)
         else:
             walk = before.copy()._replace(m=np.zeros(len(rows)))
         state = random_state_array(seed)
-        self._sweep(patterns, walk, weights, Budget(1), state, exponent)
-        return walk, walk.without_patterns(patterns)
+        self._sweep(patterns, walk, weights, Budget(1), state, unit)
+        return walk, walk.without_patterns(patterns.diag)
 
     def _publish_walks(self) -> None:
         planes, bounds, updates = [], [], []
@@ -553,14 +531,14 @@ class HyperplaneClassifier(SoftClassifier):
             # Every update rounds what it adds to.
             drift = rounding(2 * walk.n_updates + 4 * len(walk.v)) * self._longest
             bound = walk.upper_bound * (1 + rounding(len(walk.v))) + 2 * drift
-            bounds.append(float(np.ldexp(bound, self._online_exponent)))
+            bounds.append(float(bound) * self._online_unit)
             updates.append(walk.n_updates)
-        self._set_planes(planes, self._online_exponent, np.dtype(self._online_dtype))
+        self._set_planes(planes, self._online_unit, np.dtype(self._online_dtype))
         self.margin_upper_bound_ = scalar(bounds)
         self.n_updates_ = scalar(updates)
 
     def _set_planes(
-        self, planes: list[tuple[NDArray, float]], exponent: int, dtype: Any
+        self, planes: list[tuple[NDArray, float]], unit: float, dtype: Any
     ) -> None:
         """Store unit normals in `dtype`, biases in double: they carry the offset of X.
 
@@ -568,12 +546,12 @@ class HyperplaneClassifier(SoftClassifier):
         """
         if not all(np.isfinite(w).all() and np.isfinite(bias) for w, bias in planes):
             raise self._no_plane()
-        units = [unit_hyperplane(w, bias) for w, bias in planes]
-        self.coef_ = np.vstack([unit[0] for unit in units]).astype(dtype)
-        offsets = [np.ldexp(unit[1], exponent) for unit in units]
-        self.intercept_ = np.array(offsets, dtype=np.float64)
-        with np.errstate(over="ignore"):
-            norms = np.array([np.ldexp(unit[2], -exponent) for unit in units])
+        normals, offsets, lengths = zip(
+            *(unit_hyperplane(w, bias) for w, bias in planes), strict=True
+        )
+        self.coef_ = np.vstack(normals).astype(dtype)
+        self.intercept_ = np.array([float(b) * unit for b in offsets])
+        norms = np.array([float(length) / unit for length in lengths])
         if not np.isfinite(norms).all():
             raise self._no_plane()
         self.weight_norm_ = norms

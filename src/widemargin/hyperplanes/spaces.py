@@ -26,8 +26,9 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from widemargin._compute.machine import batched_slices, require_room, rows_in_budget
-from widemargin._compute.nearest import product_error, squared_distances
-from widemargin.linear.patterns import longest_row, squared_row_norms
+from widemargin._compute.nearest import squared_distances
+from widemargin._compute.rounding import epsilon, product_error, rounding
+from widemargin.hyperplanes.patterns import longest_row, squared_row_norms
 
 SHARP = np.longdouble
 # Entries beyond which extended precision would take longer than the fit.
@@ -48,18 +49,8 @@ _TESTED = 1500
 # those are that a product would give with a larger relative error than the second.
 _DIFFERENCES, _COARSE = 5 * 10**7, 1e-11
 # Exponentials, powers and hyperbolic tangents are right to this, relatively.
-_FUNCTION = 4 * float(np.finfo(np.float64).eps)
-_LEAST = float(np.finfo(np.float64).smallest_subnormal)
-
-
-def rounding(n_terms: int, dtype: Any = np.float64) -> float:
-    """Relative error of a sum of products: m u / (1 - m u), one more for conversions.
-
-    >>> bool(rounding(1) < 1e-15)
-    True
-    """
-    unit = (n_terms + 4) * float(np.finfo(dtype).eps) / 2
-    return unit / (1 - unit) if unit < 0.5 else np.inf
+_FUNCTION = 4 * epsilon()
+_LEAST = 5e-324
 
 
 class LinearSpace:
@@ -347,15 +338,12 @@ class Kernel:
 
     def _radial(self, A: Any, B: Any) -> NDArray:
         """``exp(-gamma d2)``, wherever the origin of the samples is."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            if _is_few(A, B):
-                A, B = (
-                    M.toarray() if sp.issparse(M) else np.asarray(M) for M in (A, B)
-                )
-                K = cdist(A, B, "sqeuclidean")
-            else:
-                K = squared_distances(A, B, _COARSE)
-            K *= -self.gamma
+        if _is_few(A, B):
+            A, B = (M.toarray() if sp.issparse(M) else np.asarray(M) for M in (A, B))
+            K = cdist(A, B, "sqeuclidean")
+        else:
+            K = squared_distances(A, B, _COARSE)
+        K *= -self.gamma
         return np.exp(K, out=K)
 
     def error(self, X: Any) -> tuple[float, float]:

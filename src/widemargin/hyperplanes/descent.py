@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin._compute.progress import announce
-from widemargin.linear.certificate import (
+from widemargin.hyperplanes.certificate import (
     SLIGHT,
     bias_from_dual,
     class_averages,
@@ -19,8 +19,8 @@ from widemargin.linear.certificate import (
     no_plane,
     relative_gap,
 )
-from widemargin.linear.patterns import Patterns, random_state_array
-from widemargin.linear.problem import Options, Solution
+from widemargin.hyperplanes.patterns import Patterns, random_state_array
+from widemargin.hyperplanes.problem import Options, Solution
 
 _LOOK_EVERY = 100
 
