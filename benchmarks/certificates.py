@@ -4,7 +4,7 @@
 
 Problems are small, random and degenerate: separable, barely so, with duplicates,
 collinear, inseparable, touching, far from the origin, with an income column, constant
-columns, one-hot; scales from 1e-150 to 1e150, float32 and float64, dense and sparse,
+columns, one-hot; scales from 1e-55 to 1e55, float32 and float64, dense and sparse,
 hard and soft, all methods, kernels and perceptrons; a sixth of them are kernels of
 samples as far from the origin as 1e10. Every margin is compared with the
 margin of the stored plane, every bound with the combination it names, every claim that

@@ -5,7 +5,7 @@
 ``levels``: each fit draws samples, fits the whole ConformalClassifier, its hold-out
 included, and one fresh sample of every class. How often its p-value is at most alpha is
 binomial, so an exact test says whether the level is broken. ``folds``: the same, every
-sample left out alone, where 2 alpha is promised.
+sample left out alone, where 2 alpha is guaranteed.
 ``sets``: measured data: how many sets hold the right class, rare classes included.
 ``outlier_fraction``: how many strangers get an empty set, and what is refused of
 ordinary ones. ``cost``: processor time of `p_values` beside that of the estimator's
@@ -145,7 +145,7 @@ class Level(NamedTuple):
 
     label: int
     alpha: float
-    promised: float
+    guaranteed: float
     share: float
     p_value: float
 
@@ -166,11 +166,11 @@ def levels(name, n_fits, seed, cv="auto"):
         for alpha in ALPHAS:
             if alpha < 1 / (model.n_calibration_[c] + 1):
                 continue
-            promised = 2 * alpha if len(model.estimators_) > 1 else alpha
+            guaranteed = 2 * alpha if len(model.estimators_) > 1 else alpha
             broken = int(np.count_nonzero(found[:, c] <= alpha))
-            test = binomtest(broken, n_fits, promised, alternative="greater")
+            test = binomtest(broken, n_fits, guaranteed, alternative="greater")
             rows.append(
-                Level(int(c), alpha, promised, broken / n_fits, float(test.pvalue))
+                Level(int(c), alpha, guaranteed, broken / n_fits, float(test.pvalue))
             )
     return rows
 
@@ -304,7 +304,7 @@ def strange():
             print(f"| {name} | {called} | {own:.0f} | {strangers:.1f} |", flush=True)
 
 
-def cost(repeats=7):
+def cost(repeats=25):
     """Print the processor time of p-values beside that of predict."""
     X, y = load_digits(return_X_y=True)
     rows = np.arange(6000) % len(X)

@@ -3,13 +3,16 @@
 float32 test sets of scikit-learn's digits, USPS and letter. Answers of ONNX graphs and
 of C headers (compiled with sanitisers) next to Python's in float64; then the time of
 one prediction of TVQ on digits in Python, onnxruntime and C, one thread each, and of
-one row in Python next to scikit-learn's LogisticRegression.
+one row in Python next to scikit-learn's LogisticRegression. "points" asks every kind of
+model that leaves Python, of float32, about 10 000 points of every kind: training rows,
+halfway between two, in their box, one-hot, 50 and 10^6 times as far away.
 
-Run: python benchmarks/export.py [--sections agreement speed rows]
+Run: python benchmarks/export.py [--sections agreement points speed rows] [--points N]
 """
 
 import argparse
 import subprocess
+import sys
 import tempfile
 import time
 import warnings
@@ -26,10 +29,13 @@ from sklearn.preprocessing import StandardScaler
 import widemargin as wm
 from widemargin.datasets import load_letter, load_usps
 from widemargin.export import NotExportable, check_export, to_c, to_onnx
+from widemargin.export import agreement as agreement_module
 from widemargin.export.agreement import c_answers, code_bytes, compile_header
 from widemargin.tangents import ImageTangents
 
-SECTIONS = ("agreement", "speed", "rows")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+SECTIONS = ("agreement", "points", "speed", "rows")
 
 
 def digits() -> tuple:
@@ -108,6 +114,46 @@ def agreement() -> None:
         ["data", "model", "as", "rows", "KiB", "differ", "close calls", "these differ",
          "accepted", "margin error"],
         rows,
+    )  # fmt: skip
+
+
+def of_every_kind(n: int, seeds: int) -> None:
+    """Compare on n points of every kind; perceptrons of 20 classes for many seeds."""
+    from tests.export import models as zoo
+    from tests.export import points
+
+    # Many points need a compiler that optimises.
+    agreement_module.SANITISERS = ("-O1",)
+    asked = [
+        (f"{title}, {data}", make(), points.DATA[data])
+        for data in points.DATA
+        for title, make in points.MODELS.items()
+    ]
+    asked += [(f"{title}, digits", m(), points.digits) for title, m in zoo.ALL.items()]
+    asked += [
+        (f"{kind.__name__}, 20 blobs, seed {seed}", kind(random_state=seed), many)
+        for kind in (wm.FixedMarginPerceptron, wm.MarginPerceptron)
+        for many in [points.DATA["20 blobs"]]
+        for seed in range(1, seeds)
+    ]
+    found: dict = {}
+    for title, model, load in asked:
+        X, y = load()
+        for language, kind, agreement in points.compared(model.fit(X, y), X, n):
+            rows = found.setdefault((language, kind), [])
+            rows.append(agreement)
+            if agreement.n_wrong or agreement.margin_error > 1e-4:
+                print(f"{title}, {language}, {kind}: {agreement}", flush=True)
+    print_table(
+        f"{n} points of every kind: sure labels that differ, close calls, margins",
+        ["as", "points", "models", "sure labels differ", "close calls",
+         "these differ", "largest margin error"],
+        [
+            [*key, len(rows), sum(r.n_wrong for r in rows),
+             sum(r.n_close for r in rows), sum(r.n_close_differing for r in rows),
+             f"{max(r.margin_error for r in rows):.1e}"]
+            for key, rows in found.items()
+        ],
     )  # fmt: skip
 
 
@@ -255,11 +301,18 @@ def single_rows() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sections", nargs="+", choices=SECTIONS, default=SECTIONS)
-    sections = parser.parse_args().sections
+    parser.add_argument("--points", type=int, default=10_000, help="of every kind")
+    parser.add_argument("--seeds", type=int, default=20, help="of perceptrons")
+    given = parser.parse_args()
     warnings.simplefilter("ignore")
     print(machine())
-    functions = {"agreement": agreement, "speed": speed, "rows": single_rows}
-    for section in sections:
+    functions = {
+        "agreement": agreement,
+        "points": lambda: of_every_kind(given.points, given.seeds),
+        "speed": speed,
+        "rows": single_rows,
+    }
+    for section in given.sections:
         functions[section]()
 
 

@@ -9,7 +9,7 @@ themselves. `--dev` takes queries from MNIST's training writers and no
 test set.
 
 Run: python benchmarks/few_labels.py --part mnist digits others times active [--dev]
-     [--draws 5] [--queries N] [--jobs 2]
+     [--draws 5] [--other-draws 8] [--labels 5 10] [--queries N] [--jobs 2]
 """
 
 import argparse
@@ -79,23 +79,30 @@ def mnist_part(args):
     X, y, X_test, y_test = mnist(args.dev, args.queries)
     cells = []
     for n, seeds in (
-        *((n, [None]) for n in (1, 4, 10)),
-        *((n, range(args.draws)) for n in (1, 5, 10, 30)),
+        *((n, [None]) for n in (1, 4, 10) if not args.labels),
+        *((n, range(args.draws)) for n in args.labels or (1, 5, 10, 30)),
     ):
         found = []
         for seed in seeds:
             rows = drawn(y, n, seed)
             model = FewShotImageClassifier(n_jobs=args.jobs).fit(X[rows], y[rows])
-            found.append(asked(model, X_test, y_test))
+            others = [
+                100 * np.mean(peer.fit(X[rows], y[rows]).predict(X_test) != y_test)
+                for name, peer in peers((28, 28)).items()
+                if name != "tangent density"
+            ]
+            found.append((*asked(model, X_test, y_test), *others))
             print(f"  {n} a class, {seed}: {np.round(found[-1], 4)}", flush=True)
-        errors, off, took = np.transpose(found)
+        errors, off, took, nearest, svc = np.transpose(found)
         told = "first" if seeds == [None] else f"{len(errors)} draws"
+        spread = "" if told == "first" else f" ± {np.std(errors, ddof=1):.2f}"
         cells.append([
-            f"{n}, {told}", f"{errors.mean():.2f} ± {errors.std():.2f}",
+            f"{n}, {told}", f"{errors.mean():.2f}{spread}",
             "" if told == "first" else RECIPE[n], f"{off.mean():.3f}",
-            f"{1000 * took.mean():.1f}",
+            f"{1000 * took.mean():.1f}", f"{nearest.mean():.1f}", f"{svc.mean():.1f}",
         ])  # fmt: skip
-    header = ("labels a class", "error %", "recipe %", "ECE", "ms an answer")
+    header = ("labels a class", "error %", "recipe %", "ECE", "ms an answer",
+              "nearest neighbour", "SVC")  # fmt: skip
     print_table("MNIST", header, cells)
 
 
@@ -116,35 +123,44 @@ def digits_part(args):
             X, y = X[order], y[order]
             X, y, X_test, y_test = X[:3000], y[:3000], X[3000:], y[3000:]
         X_test, y_test = X_test[: args.queries], y_test[: args.queries]
-        cells.append([name, *compared(X, y, X_test, y_test, 10, args.draws)])
+        given = X, y, X_test, y_test, (*[int(X.shape[1] ** 0.5)] * 2,)
+        cells.append([name, *compared([given] * DIGIT_DRAWS, 10)])
     print_table("Ten labels a class", HEADER, cells)
 
 
-HEADER = ("set", "labels a class", "few-shot %", "ECE", "nearest", "SVC",
-          "tangent density", "ink", "members")  # fmt: skip
+# Draws of labels of USPS and optdigits.
+DIGIT_DRAWS = 10
+HEADER = ("set", "labels a class", "few-shot %", "less the best of them", "ECE",
+          "nearest", "SVC", "tangent density", "ink", "heaviest member")  # fmt: skip
 
 
-def compared(X, y, X_test, y_test, n, draws, shape=None):
-    """Mean errors of the estimator and its peers over draws of labels."""
-    given = ((shape or (*[int(X.shape[1] ** 0.5)] * 2,)),)
+def compared(problems, n):
+    """Mean errors of the estimator and its peers over draws of labels.
+
+    The difference is that of pairs, with the peer that is best in the mean, and has its
+    standard error.
+    """
     found, ink, members = [], [], {}
-    for seed in range(draws):
+    for seed, (X, y, X_test, y_test, shape) in enumerate(problems):
         rows = drawn(y, n, seed)
-        model = FewShotImageClassifier(*given).fit(X[rows], y[rows])
+        model = FewShotImageClassifier(shape).fit(X[rows], y[rows])
         ours = asked(model, X_test, y_test)[:2]
         theirs = [
             100 * np.mean(peer.fit(X[rows], y[rows]).predict(X_test) != y_test)
-            for peer in peers(given[0]).values()
+            for peer in peers(shape).values()
         ]
         found.append([*ours, *theirs])
         ink.append(model.ink_)
-        told = "+".join(name[0] for name in model.members_)
+        told = model.members_[model.weights_.argmax()]
         members[told] = members.get(told, 0) + 1
-    error, off, *others = np.mean(found, axis=0)
-    spread = np.std(found, axis=0)[0]
+    found = np.array(found)
+    error, off, *others = found.mean(axis=0)
+    spread = np.std(found[:, 0], ddof=1)
+    less = found[:, 0] - found[:, 2 + np.argmin(others)]
+    apart = f"{less.mean():+.1f} ± {np.std(less, ddof=1) / len(less) ** 0.5:.1f}"
     told = " ".join(f"{k}:{v}" for k, v in members.items())
-    row = [n, f"{error:.1f} ± {spread:.1f}", f"{off:.3f}",
-           *(f"{v:.1f}" for v in others), f"{sum(ink)}/{draws}", told]  # fmt: skip
+    row = [n, f"{error:.1f} ± {spread:.1f}", apart, f"{off:.3f}",
+           *(f"{v:.1f}" for v in others), f"{sum(ink)}/{len(ink)}", told]  # fmt: skip
     print("  ", row, flush=True)
     return row
 
@@ -252,24 +268,29 @@ def solids(seed=0, side=20, n=60):
 
 OTHERS = {
     "patches": patches,
-    "letters": letters,
-    "letters, light": lambda: letters(light=True),
+    "letters": lambda seed: letters(seed=seed),
+    "letters, light": lambda seed: letters(light=True, seed=seed),
     "clothes": clothes,
     "solids": solids,
-    "digits 8x8": lambda: (*load_digits(return_X_y=True), (8, 8)),
+    "digits 8x8": lambda _: (*load_digits(return_X_y=True), (8, 8)),
 }
 
 
+def halves(load, seed, queries):
+    """Half of a set to draw labels from, and some of the other half to ask about."""
+    X, y, shape = load(seed)
+    order = np.random.default_rng(seed).permutation(len(X))
+    pool, new = order[: len(X) // 2], order[len(X) // 2 :][:queries]
+    return X[pool], y[pool], X[new], y[new], shape
+
+
 def others_part(args):
-    cells = []
+    cells, seeds = [], 100 * args.dev + np.arange(args.other_draws)
     for name, load in OTHERS.items():
-        X, y, shape = load()
-        order = np.random.default_rng(2).permutation(len(X))
-        pool, new = order[: len(X) // 2], order[len(X) // 2 :][: args.queries or 400]
+        problems = [halves(load, seed, args.queries or 200) for seed in seeds]
         for n in (1, 3, 10):
             print(name, flush=True)
-            row = compared(X[pool], y[pool], X[new], y[new], n, args.draws, shape)
-            cells.append([name, *row])
+            cells.append([name, *compared(problems, n)])
     print_table("Other sets", HEADER, cells)
 
 
@@ -341,6 +362,8 @@ def main():
     parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--dev", action="store_true")
     parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--other-draws", type=int, default=8)
+    parser.add_argument("--labels", type=int, nargs="+", help="MNIST's draws alone")
     parser.add_argument("--queries", type=int)
     parser.add_argument("--jobs", type=int)
     args = parser.parse_args()

@@ -1,11 +1,12 @@
 """How time and memory of every classifier grow with its data; scikit-learn's beside.
 
 One number grows at a time, the others stay: samples, features, classes, prototypes per
-class. Each way up is a process of its own on one thread, that has compiled before it
-measures; seconds are those of the processor, memory is what the peak of a fit or of a
-`predict` of 1000 rows lies above its start. A number doubles until a fit takes
-``--most`` seconds. The exponent is the slope of log time over log number through the
-last three doublings, of memory too: 1 is linear, 2 quadratic, 0 constant.
+class. Each way up is a process of its own on one thread, the child of one that has
+imported and compiled. Seconds are those of the processor, of the quicker of two fits;
+memory is what the peak of a fit or of a `predict` of 1000 rows lies above its start. A
+number doubles until a fit or that `predict` takes ``--most`` seconds. The exponent is
+the slope of log time over log number through the last three doublings, of memory too: 1
+is linear, 2 quadratic, 0 constant.
 
 Classes are Gaussian, alike in all features but five, and overlap; estimators have their
 defaults, and those that take others a GLVQ.
@@ -117,35 +118,48 @@ def measure(name: str, axis: str, number: int) -> tuple:
     X, y = draw(sizes["samples"], sizes["features"], sizes["classes"])
     Q, _ = draw(ASKED, sizes["features"], sizes["classes"], seed=1)
     model = make(name, number if axis == "prototypes" else None)
-    fit = watched(lambda: model.fit(X, y))
+    # A first fit of this size may load and compile what smaller ones do without.
+    fits = [watched(lambda: model.fit(X, y)) for _ in range(2)]
     model.predict(Q[:2])
-    return *fit, *watched(lambda: model.predict(Q))
+    return *map(min, zip(*fits, strict=True)), *watched(lambda: model.predict(Q))
 
 
-def ladder(name: str, axis: str, most: float, last: int) -> None:
-    """Print number, fit seconds, bytes, predict seconds and bytes, line by line."""
-    X, y = draw(300, 10, 3)
-    make(name).fit(X, y).predict(X)
+def ladder(name: str, axis: str, most: float, last: int | None) -> None:
+    """Print axis, number, fit seconds, bytes, predict seconds, bytes, line by line."""
     number = LADDERS[axis][0]
     spent = (0.0, 0, 0.0, 0)
-    while number <= last and max(spent[0], spent[2]) <= most:
+    while number <= (last or LADDERS[axis][1]) and max(spent[0], spent[2]) <= most:
         # The process ends where a fit takes many times what the one before it took.
-        signal.setitimer(signal.ITIMER_PROF, 8 * most)
+        signal.setitimer(signal.ITIMER_PROF, max(8 * most, 4))
         spent = measure(name, axis, number)
-        print(json.dumps([number, *spent]), flush=True)
+        print(json.dumps([axis, number, *spent]), flush=True)
         number *= 2
 
 
-def climb(name: str, axis: str, most: float, last: int) -> list[tuple]:
-    """Return what `ladder` prints in a process of its own."""
-    command = [sys.executable, __file__, "--axis", axis, "--only", name]
-    command += ["--most", str(most), "--last", str(last), "--ladder"]
+def ladders(name: str, axes: list[str], most: float, last: int | None) -> None:
+    """Compile once, and climb every ladder in a child of its own."""
+    X, y = draw(*STAYS.values())
+    make(name).fit(X, y).predict(X)
+    for axis in axes:
+        if name not in names_for(axis):
+            continue
+        if not (child := os.fork()):
+            ladder(name, axis, most, last)
+            os._exit(0)
+        os.waitpid(child, 0)
+
+
+def climb(name: str, axes: list[str], most: float, last: int | None) -> list[list]:
+    """Return what `ladders` prints in a process of its own."""
+    command = [sys.executable, __file__, "--axis", *axes, "--only", name]
+    command += ["--most", str(most), "--ladder"]
+    command += ["--last", str(last)] if last else []
     done = subprocess.run(
         command, env=os.environ | ONE_THREAD, capture_output=True, text=True
     )
     if done.stderr:
-        print(f"{name}, {axis}: {done.stderr[-300:]}", file=sys.stderr)
-    return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
+        print(f"{name}: {done.stderr[-300:]}", file=sys.stderr)
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def exponent(numbers: Any, values: Any, least: float) -> float:
@@ -160,7 +174,7 @@ def exponent(numbers: Any, values: Any, least: float) -> float:
 def told(name: str, rows: list[tuple]) -> list[str]:
     """Return a row of the table: the largest number, and the way up to it."""
     if not rows:
-        return [name, "–"]
+        return [name, *"–" * 9]
     numbers, fit, fit_bytes, asked, asked_bytes = zip(*rows, strict=True)
     cells = [name, str(numbers[-1]), f"{fit[-1]:.3f}"]
 
@@ -196,20 +210,25 @@ def main() -> None:
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     if args.ladder:
-        ladder(args.only, *args.axis, args.most, args.last)
+        ladders(args.only, args.axis, args.most, args.last)
         return
     begun = time.time()
     print(machine())
     header = ["classifier", "largest", "fit s", "^", "fit MiB", "^", "predict ms", "^",
               "predict MiB", "^"]  # fmt: skip
+    every = {name for axis in args.axis for name in names_for(axis)}
+    asked = sorted(name for name in every if re.search(args.only, name))
+    way = partial(climb, axes=args.axis, most=args.most, last=args.last)
     with ThreadPoolExecutor(args.jobs) as pool:
-        for axis in args.axis:
-            names = [name for name in names_for(axis) if re.search(args.only, name)]
-            last = args.last or LADDERS[axis][1]
-            way = partial(climb, axis=axis, most=args.most, last=last)
-            rows = [*map(told, names, pool.map(way, names))]
-            others = ", ".join(f"{v} {k}" for k, v in STAYS.items() if k != axis)
-            print_table(f"### {axis.capitalize()} ({others})", header, rows)
+        climbed = dict(zip(asked, pool.map(way, asked), strict=True))
+    for axis in args.axis:
+        rows = [
+            told(name, [tuple(row[1:]) for row in climbed[name] if row[0] == axis])
+            for name in names_for(axis)
+            if name in climbed
+        ]
+        others = ", ".join(f"{v} {k}" for k, v in STAYS.items() if k != axis)
+        print_table(f"### {axis.capitalize()} ({others})", header, rows)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     spent = used.ru_utime + used.ru_stime
     print(f"\n{time.time() - begun:.0f} s, {spent:.0f} s of the processor")

@@ -1,4 +1,4 @@
-"""False alarms and delays of the watch over a promise, by streams.
+"""False alarms and delays of the watch over a guarantee, by streams.
 
     python benchmarks/monitoring.py [--streams 1000] [--seed 0] [--only PART]
 
@@ -6,6 +6,8 @@ Every stream has 10 000 steps and a look after each. ``false``: answers are wron
 probability max_error exactly, or samples do not change; the share of streams with an
 alarm, which may be delta = .05. ``delay``: the error doubles, or the scores of samples
 move by so many standard deviations, after so many steps; the steps until the alarm.
+``bound``: the delay that no watch at this delta can go below, see `least_delay`.
+``rule``: what a rule that knows both errors needs, see `knowing_rule`.
 """
 
 import argparse
@@ -23,7 +25,7 @@ from widemargin.margins.monitoring import (
 )
 
 DELTA, STEPS, KNOWN = 0.05, 10_000, 300
-PARTS = ("false", "delay")
+PARTS = ("false", "delay", "bound", "rule")
 
 
 def first_alarm(evidence):
@@ -105,6 +107,84 @@ def delays(n_streams, seed):
     print_table("Steps from the change to the alarm: mean / nine in ten", header, rows)
 
 
+def least_delay(error, later, change):
+    """Return a delay that no watch with P(any alarm in 10 000 steps) <= delta beats.
+
+    Nature draws the step of the change, nu, uniformly from 0 .. `change`, and mistakes
+    have probability `error` before and `later` after. For any stopping time T and any
+    price c >= 0, with P_0 for "no change" and R_t = sum of P(nu) L_nu,t over nu <= t,
+
+        E (min(T, N) - nu)^+  >=  E_0 [ sum_{t < T} R_t + c 1(T < N) ] - c delta,
+
+    as the likelihood ratio L turns P_nu into P_0. R is Markov under P_0, so the least
+    of the right side is a backward recursion over N steps in one number. Its value is
+    concave in R: chords between the points of a grid lie below it, so that the bound
+    stays one.
+    """
+    prior = np.full(change + 1, 1 / (change + 1))
+    of_wrong, of_right = later / error, (1 - later) / (1 - error)
+    best = 0.0
+    for price in np.geomspace(6, 300, 40) / error:
+        ratio = np.append(0, np.geomspace(1e-9, price, 1500))
+        value = np.zeros_like(ratio)
+        for step in range(STEPS - 1, -1, -1):
+            begun = prior[step + 1] if step < change else 0.0
+            wrong = np.interp(ratio * of_wrong + begun, ratio, value)
+            right = np.interp(ratio * of_right + begun, ratio, value)
+            value = np.minimum(price, ratio + error * wrong + (1 - error) * right)
+        best = max(best, np.interp(prior[0], ratio, value) - price * DELTA)
+    return best
+
+
+def bounds():
+    """Print what is possible, by how late the error may double."""
+    rows = []
+    for error in (0.02, 0.05, 0.1, 0.2):
+        delays = [least_delay(error, 2 * error, change) for change in (0, 1000, 5000)]
+        rows.append(
+            (f"error {error:.0%} to {2 * error:.0%}", *(f"{d:.0f}" for d in delays))
+        )
+    header = ("change", "at the first", "in the first 1000", "in the first 5000")
+    print_table("Mean delay that no watch can go below", header, rows)
+
+
+def knowing_rule(streams, seed, error=0.02, change=5000):
+    """Print delays of the rule of the bound: alarm where R_t passes a limit.
+
+    It knows both errors and until when the change comes, and its limit is the quantile
+    of the largest R_t in streams without a change.
+    """
+    rng, prior = np.random.default_rng(seed), 1 / (change + 1)
+    of_wrong, of_right = 2.0, (1 - 2 * error) / (1 - error)
+
+    def run(nu, limit):
+        ratio = np.full(len(nu), prior)
+        largest, alarm = ratio.copy(), np.full(len(nu), STEPS)
+        for t in range(STEPS):
+            wrong = rng.random(len(nu)) < np.where(t >= nu, 2 * error, error)
+            ratio *= np.where(wrong, of_wrong, of_right)
+            ratio += prior * (t < change)
+            np.maximum(largest, ratio, out=largest)
+            alarm[(alarm == STEPS) & (ratio >= limit)] = t + 1
+        return largest, alarm
+
+    largest, _ = run(np.full(6 * streams, STEPS), np.inf)
+    limit = np.quantile(largest, 1 - DELTA)
+    rows = []
+    drawn = rng.integers(change + 1, size=6 * streams)
+    for name, nu in (
+        ("drawn from 0 to 5000", drawn),
+        *((f"after {at}", np.full(2 * streams, at)) for at in (0, 1000, 2500, 5000)),
+    ):
+        _, alarm = run(nu, limit)
+        late = np.maximum(alarm - nu, 0)
+        spread = late.std() / np.sqrt(len(late))
+        told = late[alarm > nu].mean()
+        rows.append((name, f"{late.mean():.0f} ± {spread:.0f}", f"{told:.0f}"))
+    header = ("change", "delay", "without alarms before it")
+    print_table(f"Error {error:.0%} to {2 * error:.0%}, all of it known", header, rows)
+
+
 def main():
     """Print the tables; the exit status tells whether alarms are false too often."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -117,6 +197,10 @@ def main():
         broken = false_alarms(options.streams, options.seed)
     if options.only in (None, "delay"):
         delays(options.streams, options.seed)
+    if options.only in (None, "bound"):
+        bounds()
+    if options.only in (None, "rule"):
+        knowing_rule(options.streams, options.seed)
     return int(broken)
 
 

@@ -23,7 +23,12 @@ from common import (
 from joblib import Parallel, delayed
 from numba import njit
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_digits,
+    load_iris,
+    load_wine,
+)
 from sklearn.impute import SimpleImputer
 from sklearn.metrics import pairwise_distances
 from sklearn.model_selection import StratifiedKFold, cross_val_score, train_test_split
@@ -33,6 +38,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from widemargin._compute import lvq
+from widemargin._compute.presentations import Balls, Moving, Presentations
 from widemargin.datasets import load_mnist
 from widemargin.linear import MaxMarginClassifier
 from widemargin.margins import Sigmoid
@@ -52,6 +58,7 @@ from widemargin.prototypes import (
 )
 from widemargin.tangents import ImageTangents
 
+FEW_SAMPLES = {"iris": load_iris, "wine": load_wine, "cancer": load_breast_cancer}
 SETS = ("usps", "letter", "satimage", "pendigits", "optdigits")
 # Largest error in percent at 5 and 20 prototypes per class. For the other sets it is
 # that of 1-NN, plus 0.5 at 5.
@@ -227,6 +234,24 @@ def defaults(names):
     rows.append(["fit / SVC", "", ""] + [f"{v:.2f}x" for v in slower.values()])
     header = ("set", "5-NN", "SVC", *(f"{k}: error, fit, predict" for k in DEFAULTS))
     print_table("Defaults on data as they come, error in percent", header, rows)
+
+
+def few_samples():
+    """Default fits of few samples, beside an SVC's in the same process."""
+    rng, rows = np.random.RandomState(0), []
+    sets = {name: load(return_X_y=True) for name, load in FEW_SAMPLES.items()}
+    images, labels = load_digits(return_X_y=True)
+    some = rng.permutation(len(images))[:300]
+    sets["300 digits"] = images[some], labels[some]
+    models = {**DEFAULTS, "margin LVQ": MarginLVQClassifier(random_state=0)}
+    for extra in (HSSClassifier, TDNeuronClassifier):
+        models[extra.__name__.removesuffix("Classifier")] = extra(random_state=0)
+    for name, (X, y) in sets.items():
+        fits = [lambda m=m, X=X, y=y: m.fit(X, y) for m in (SVC(), *models.values())]
+        times = smallest(fits, 5)
+        ratios = [f"{t / times[0]:.0f}x, {1e3 * t:.0f} ms" for t in times[1:]]
+        rows.append([name, f"{1e3 * times[0]:.2f} ms", *ratios])
+    print_table("Fits of few samples / SVC's", ("set", "SVC", *models), rows)
 
 
 def numbers():
@@ -595,14 +620,13 @@ def speed_of_presentations():
         labels = start.prototype_labels_.astype(np.intp)
         order = np.random.RandomState(0).permutation(len(X))
         wins, rates = np.zeros(50, np.intp), np.full(50, 0.3)
-        balls = np.zeros((10, X.shape[1]), dtype), np.full(10, np.inf, dtype)
-        shared = (P, labels, X, codes, order, wins)
-        shared = (*shared, np.array([[-np.inf], [np.inf]]) + np.zeros_like(P[:1]))
-        window = (*shared, 0.05, 0, 1e9, 0.3, 0.1, True, *balls)
+        balls = Balls(np.zeros((10, X.shape[1]), dtype), np.full(10, np.inf, dtype))
+        box = np.array([[-np.inf], [np.inf]]) + np.zeros_like(P[:1])
+        given = Moving(P, labels, wins, box), Presentations(X, codes, order, 0, 1e9)
         runs = {
-            "LVQ1": lambda a=shared: lvq.lvq1_epoch(*a, 0.05, 0, 1e9, np.zeros(0)),
-            "OLVQ1": lambda a=shared, r=rates: lvq.lvq1_epoch(*a, 0.3, 0, 1e9, r),
-            "LVQ3": lambda a=window: lvq.window_epoch(*a),
+            "LVQ1": lambda a=given: lvq.lvq1_epoch(*a, 0.05, np.zeros(0)),
+            "OLVQ1": lambda a=given, r=rates: lvq.lvq1_epoch(*a, 0.3, r),
+            "LVQ3": lambda a=given, b=balls: lvq.window_epoch(*a, 0.05, 0.3, 0.1, b),
         }
         bare, *ours = smallest(
             [lambda X=X, P=P: bare_distances(X, P), *runs.values()], 8
@@ -663,6 +687,7 @@ def main():
     parts = (
         *("accuracy", "speed", "defaults", "local", "relevances", "soft"),
         *("missing", "limit", "holes", "relational", "numbers", "few", "streams"),
+        "small",
     )
     parser.add_argument("--only", choices=parts)
     parser.add_argument("--sets", nargs="+", choices=ALL_SETS)
@@ -674,6 +699,9 @@ def main():
             speed_of_presentations()
             speed_of_predict()
             cost()
+    if arguments.only in (None, "small"):
+        with threadpool_limits(1):
+            few_samples()
     if arguments.only in (None, "relevances"):
         relevances()
     if arguments.only in (None, "numbers"):

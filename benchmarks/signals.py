@@ -74,12 +74,36 @@ def aurc(P, right):
     return float(np.mean(np.cumsum(wrong) / np.arange(1, len(wrong) + 1)))
 
 
-def judged(model, X, y, X_new, y_new):
-    """Error in %, AURC, ECE, and seconds of processor time of fit and answers."""
+def by_chance(answers, peers, draws=300):
+    """Ratios of AURC, ours to the peer's, where test samples are drawn again.
+
+    `answers` are those of each set, `peers` those of each set and seed: largest
+    probabilities and which are right.
+    """
+    rng, ratios = np.random.default_rng(0), []
+    for _ in range(draws):
+        found = []
+        for (top, right), others in zip(answers, peers, strict=True):
+            rows = rng.integers(len(top), size=len(top))
+            own = aurc(top[rows, np.newaxis], right[rows])
+            of_peer = [aurc(t[rows, np.newaxis], r[rows]) for t, r in others]
+            found.append((own, np.mean(of_peer)))
+        ours, theirs = np.mean(found, axis=0)
+        ratios.append(ours / theirs)
+    return ratios
+
+
+def judged(model, X, y, X_new, y_new, keep=None):
+    """Error in %, AURC, ECE, and seconds of processor time of fit and answers.
+
+    `keep` is given the largest probabilities and which answers are right.
+    """
     start = time.process_time()
     P = model.fit(X, y).predict_proba(X_new)
     seconds = time.process_time() - start
     right = model.predict(X_new) == y_new
+    if keep is not None:
+        keep.append((P.max(axis=1), right))
     return 100 * np.mean(~right), aurc(P, right), calibration_error(P, right), seconds
 
 
@@ -139,22 +163,23 @@ def main():
         header += ["µs in C", "kB"]
     if args.peers:
         header += ["MiniRocket", "AURC", "ECE", "s", "DTW", "tangent 1-NN", "SVC"]
-    rows = []
+    rows, answers, of_peers = [], [], []
     for name, (X, y, X_new, y_new) in sets(args.only):
         model = SignalClassifier()
-        numbers = list(judged(model, X, y, X_new, y_new))
+        numbers = list(judged(model, X, y, X_new, y_new, answers))
         if args.c:
             took, size = microseconds_in_c(model, X_new)
             numbers += [took, size / 1000]
         if args.peers:
-            found = []
+            found, told = [], []
             for seed in range(SEEDS):
                 rocket, start = mini_rocket(seed), time.process_time()
                 wrong = 100 * np.mean(rocket.fit(X, y).predict(X_new) != y_new)
                 start = time.process_time() - start
-                found.append(
-                    [wrong, *judged(platt(rocket, y), X, y, X_new, y_new)[1:3], start]
-                )
+                calibrated = platt(rocket, y)
+                risks = judged(calibrated, X, y, X_new, y_new, told)[1:3]
+                found.append([wrong, *risks, start])
+            of_peers.append(told)
             numbers += list(np.mean(found, axis=0))
             others = [
                 Dtw(),
@@ -183,6 +208,8 @@ def main():
         at -= 2
         print(f"\nerror / MiniRocket's {means[0] / means[at]:.2f}; bar 1.05, aim .9")
         print(f"AURC / MiniRocket's {means[1] / means[at + 1]:.2f}; bar 1.0, aim .8")
+        low, high = np.percentile(by_chance(answers, of_peers), [5, 95])
+        print(f"  {low:.2f} to {high:.2f} in 90 % of draws of the test samples")
         print(f"ECE {means[2]:.3f}; bar .06; MiniRocket's {means[at + 2]:.3f}")
         print(f"tangent 1-NN / DTW {means[at + 5] / means[at + 4]:.2f}; bar 1.0")
 

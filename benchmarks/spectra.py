@@ -5,8 +5,11 @@ numbers are means over draws, and over the sets that have as many. Classical cha
 the standard normal variate or the first Savitzky-Golay derivative (window 11, degree
 2), then PLS-DA (10 components), LDA (Ledoit and Wolf's shrinkage) or an SVC (C=10,
 standardised). AURC is the mean, over all shares of the samples that are answered, the
-surest first, of the error among them; ECE has fifteen equal bins. "C" is the exported
-header, compiled by gcc -O2.
+surest first, of the error among them; ECE has fifteen equal bins, and is that of one
+draw, the mean over draws. Of so few answers it is not zero where probabilities are
+right: "by chance" is what it would be if answers were right as often as they say.
+"Together" puts the answers of all draws of a set into the same bins. "C" is the
+exported header, compiled by gcc -O2.
 
 Ours were chosen on draws of other seeds of the same sets: which six preprocessings, and
 that all have a vote. Within a fit, left-out training samples choose the penalties.
@@ -102,6 +105,21 @@ def drawn(y, per_class, seed):
     return train, rng.permutation(np.setdiff1d(order, train))[:ASKED]
 
 
+def by_chance(P, rng):
+    """ECE of answers that are right as often as their probability says."""
+    top = P.max(axis=1)
+    return np.mean(
+        [calibration_error(P, rng.random(len(top)) < top) for _ in range(10)]
+    )
+
+
+def together(draws):
+    """ECE of the answers of all draws, and by how much they are too sure."""
+    top, right = (np.concatenate(parts) for parts in zip(*draws, strict=True))
+    error = calibration_error(top[:, np.newaxis], right)
+    return error, (top - right).mean()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=20)
@@ -118,7 +136,8 @@ def main():
         for head in HEADS
     }
     models = OURS if args.ours else OURS | chains
-    errors, sure = {}, {}
+    errors, sure, told_right = {}, {}, {}
+    rng = np.random.default_rng(0)
     for name, X, y in sets():
         for per_class in args.labels:
             for seed in range(FIRST_SEED, FIRST_SEED + args.draws):
@@ -133,10 +152,17 @@ def main():
                     found.setdefault(name, []).append(100 * np.mean(~right))
                     if model == "SpectrumClassifier":
                         P = fitted.predict_proba(X[asked])
-                        judged = 100 * aurc(P, right), calibration_error(P, right)
+                        judged = (
+                            100 * aurc(P, right),
+                            calibration_error(P, right),
+                            by_chance(P, rng),
+                        )
                         sure.setdefault(per_class, {}).setdefault(name, []).append(
                             judged
                         )
+                        told_right.setdefault(per_class, {}).setdefault(
+                            name, []
+                        ).append((P.max(axis=1), right))
     means = {
         key: {name: np.mean(draws) for name, draws in found.items()}
         for key, found in errors.items()
@@ -151,8 +177,12 @@ def main():
         title = f"{per_class} labels per class, mean error of {args.draws} draws (%)"
         print_table(title, ["", *names, "mean"], rows)
         told = [np.mean(draws, axis=0) for draws in sure[per_class].values()]
-        risk, gap = np.mean(told, axis=0)
+        risk, gap, chance = np.mean(told, axis=0)
+        pooled = [together(draws) for draws in told_right[per_class].values()]
+        at_once, too_sure = np.mean(pooled, axis=0)
         line = f"SpectrumClassifier: AURC {risk:.1f} %, ECE {gap:.3f}"
+        line += f" ({chance:.3f} by chance, together {at_once:.3f})"
+        line += f", too sure by {too_sure:+.3f}"
         if not args.ours:
             best = min(np.mean(list(means[c, per_class].values())) for c in chains)
             mine = np.mean(list(means["SpectrumClassifier", per_class].values()))

@@ -1,6 +1,7 @@
 """Does it know how sure it is? AURC of default classifiers beside a forest's.
 
     python benchmarks/sure.py [--splits 3] [--on choice|report] [--rows 1000]
+                              [--only MODEL ...]
 
 Every table is split at random, `--rows` samples at most to learn from and 3000 at most
 to ask. Each classifier is at its defaults, on the features as they come (SVC, logistic
@@ -58,7 +59,8 @@ MODELS = {
     "GMLVQ": lambda: wm.GMLVQClassifier(random_state=0),
     "kernel LVQ": lambda: wm.KernelLVQClassifier(random_state=0),
     "HSS": lambda: wm.HSSClassifier(random_state=0),
-    "HSS, scaled": lambda: scaled(wm.HSSClassifier(random_state=0)),
+    "HSS, as they are": lambda: wm.HSSClassifier(scale="none", random_state=0),
+    "HSS, divided": lambda: wm.HSSClassifier(scale="within_class_std", random_state=0),
     "TVQ": lambda: wm.TVQClassifier(random_state=0),
     "MaxMargin, rbf": lambda: scaled(wm.MaxMarginClassifier(kernel="rbf")),
 }
@@ -99,8 +101,11 @@ def main():
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--rows", type=int, default=1000)
     parser.add_argument("--on", choices=("choice", "report"), default="report")
+    parser.add_argument("--only", nargs="+", choices=list(MODELS), metavar="MODEL")
     options = parser.parse_args()
-    found = {name: [] for name in MODELS}
+    asked = {"random forest", *(options.only or MODELS)}
+    models = {name: make for name, make in MODELS.items() if name in asked}
+    found = {name: [] for name in models}
     names = []
     for table, X, y in tables(options.on):
         names.append(table)
@@ -110,7 +115,7 @@ def main():
                 X, y, test_size=0.5, stratify=y, random_state=seed
             )
             A, a, B, b = A[: options.rows], a[: options.rows], B[:3000], b[:3000]
-            for name, make in MODELS.items():
+            for name, make in models.items():
                 model = make().fit(A, a)
                 answers = model.predict(B)
                 right = (answers == b).astype(float)

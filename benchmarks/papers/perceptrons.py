@@ -25,13 +25,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from widemargin._compute.patterns import FREE_LENGTH, STANDARD, Rule, Trace
 from widemargin.datasets import load_sonar
+from widemargin.hyperplanes.patterns import Patterns, random_state_array, reflect
+from widemargin.hyperplanes.walks import Budget, run_sweeps, start_walk
 from widemargin.linear import (
     FixedMarginPerceptron,
     MarginPerceptron,
     MaxMarginClassifier,
 )
-from widemargin.linear.patterns import Patterns, random_state_array, reflect
-from widemargin.linear.walks import Budget, run_sweeps, start_walk
 from widemargin.margins import perceptrons as bounds
 
 

@@ -101,7 +101,7 @@ def table_1_methods(X: NDArray, seed: int) -> dict[tuple[str, str], Any]:
     """Every method of Table 1, not fitted yet."""
     images = ImageTangents((16, 16))
     methods = [
-        HSSClassifier(1, n_tangents=15),
+        HSSClassifier(1, n_tangents=15, scale="none"),
         LVQClassifier(
             16, algorithm="lvq2.1", max_iter=20, scale="none", random_state=seed
         ),

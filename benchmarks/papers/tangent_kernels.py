@@ -37,11 +37,11 @@ from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 
 from widemargin._compute.machine import thread_map
 from widemargin.datasets import load_usps
+from widemargin.hyperplanes.pairwise import PairwiseMachine, pairwise_coefficients
 from widemargin.inspection import PrototypeDisplay, TangentDisplay
 from widemargin.metrics import tangent_alignment, tangent_distances
 from widemargin.metrics.kernels import kernel_of_distances
 from widemargin.svm import InvariantHyperplaneSVC, JitteredSVC, TangentSVC, VirtualSVC
-from widemargin.svm.pairwise import PairwiseMachine, pairwise_coefficients
 from widemargin.tangents import ImageTangents, TransformTangents, image_shifts
 from widemargin.tangents.image import FIELDS
 
