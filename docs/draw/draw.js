@@ -1,44 +1,15 @@
 // Draw a digit: strokes become an image as MNIST's are, 28 by 28; a program that TVQ
 // exported answers with every stroke; its nearest model is bent to the drawing.
+import { paperOn, trace } from "./paper.js";
 import { answer, load } from "./program.js";
 
 const $ = (id) => document.getElementById(id);
-const SIZE = 280; // of the paper
 const SHAPE = 28; // pixels of an image along each side
 const FINE = 4; // finer pixels, along each side, that one pixel is the mean of
 const BOX = 20; // pixels that the longer side of a digit has, as in MNIST
 const STROKE = 2.7; // pixels that a stroke is wide
-const STEP = 10; // of the pen, by keyboard
 
 const program = load(await (await fetch("digits.json")).json());
-
-// The paper.
-const paper = $("paper");
-const ink = paper.getContext("2d");
-let strokes = [];
-let current = null;
-const pen = { x: SIZE / 2, y: SIZE / 2, shown: false };
-
-function redraw() {
-  ink.clearRect(0, 0, SIZE, SIZE);
-  ink.strokeStyle = ink.fillStyle = "#1f2933";
-  ink.lineWidth = 20;
-  ink.lineCap = ink.lineJoin = "round";
-  for (const stroke of strokes) trace(ink, stroke);
-  if (pen.shown) {
-    ink.strokeStyle = current ? "#c33a3a" : "#1f5f8b";
-    ink.lineWidth = 3;
-    ink.beginPath();
-    ink.arc(pen.x, pen.y, 9, 0, 7);
-    ink.stroke();
-  }
-}
-function trace(context, points) {
-  context.beginPath();
-  context.moveTo(points[0].x, points[0].y);
-  for (const point of points) context.lineTo(point.x + 0.01, point.y);
-  context.stroke();
-}
 
 // A drawing as MNIST has digits: within 20 pixels, its centre of mass in the middle.
 const fine = document.createElement("canvas");
@@ -131,14 +102,14 @@ function say(digit, found) {
     said.textContent = `${(100 * share).toFixed(share > 0.995 && share < 1 ? 1 : 0)} %`;
   });
   const line = $("answer");
-  line.classList.toggle("refused", !found.accepted);
+  line.classList.toggle("rejected", !found.accepted);
   line.dataset.label = found.accepted ? found.label : "";
   line.replaceChildren();
   const digitSaid = document.createElement("b");
   digitSaid.textContent = found.label;
   if (found.accepted) line.append("This is a ", digitSaid);
-  else if (found.unusual) line.textContent = "I refuse: this looks like no digit";
-  else line.append("I refuse: this may be a ", digitSaid);
+  else if (found.unusual) line.textContent = "I abstain: this looks like no digit";
+  else line.append("I abstain: this may be a ", digitSaid);
   const errors = 100 * program.maxError;
   $("why").textContent = found.unusual
     ? `The nearest model, bent to the drawing, is ${found.distance.toFixed(2)} away; ` +
@@ -157,7 +128,7 @@ function say(digit, found) {
 }
 function rest() {
   $("answer").textContent = "Draw a digit";
-  $("answer").classList.remove("refused");
+  $("answer").classList.remove("rejected");
   $("answer").dataset.label = "";
   $("why").textContent = "";
   $("timing").textContent = "";
@@ -169,71 +140,11 @@ function rest() {
   for (const id of ["seen", "nearest", "bent", "left"]) show(id, new Array(SHAPE * SHAPE).fill(0));
 }
 
-// Mouse, touch and pen.
-function at(event) {
-  const box = paper.getBoundingClientRect();
-  return {
-    x: ((event.clientX - box.left) * SIZE) / box.width,
-    y: ((event.clientY - box.top) * SIZE) / box.height,
-  };
-}
-paper.addEventListener("pointerdown", (event) => {
-  paper.setPointerCapture(event.pointerId);
-  pen.shown = false;
-  current = [at(event)];
-  strokes.push(current);
-  redraw();
+let strokes = [];
+const { undo, clear } = paperOn($("paper"), (drawn) => {
+  strokes = drawn;
   tell();
 });
-paper.addEventListener("pointermove", (event) => {
-  if (!current || !paper.hasPointerCapture(event.pointerId)) return;
-  current.push(...(event.getCoalescedEvents?.() ?? [event]).map(at), at(event));
-  redraw();
-  tell();
-});
-for (const name of ["pointerup", "pointercancel"]) {
-  paper.addEventListener(name, () => {
-    current = null;
-    tell();
-  });
-}
-
-// Keyboard.
-const MOVES = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-paper.addEventListener("keydown", (event) => {
-  const move = MOVES[event.key];
-  if (move) {
-    pen.x = Math.max(10, Math.min(SIZE - 10, pen.x + move[0] * STEP));
-    pen.y = Math.max(10, Math.min(SIZE - 10, pen.y + move[1] * STEP));
-    if (current) current.push({ x: pen.x, y: pen.y });
-  } else if (event.key === " ") {
-    current = current ? null : [{ x: pen.x, y: pen.y }];
-    if (current) strokes.push(current);
-  } else if (event.key === "Backspace") undo();
-  else if (event.key === "Delete") clear();
-  else return;
-  event.preventDefault();
-  pen.shown = true;
-  redraw();
-  tell();
-});
-paper.addEventListener("blur", () => {
-  pen.shown = false;
-  current = null;
-  redraw();
-});
-function undo() {
-  strokes.pop();
-  current = null;
-  redraw();
-  tell();
-}
-function clear() {
-  strokes = [];
-  current = null;
-  redraw();
-  tell();
-}
 $("undo").addEventListener("click", undo);
 $("clear").addEventListener("click", clear);
 $("bend").addEventListener("input", tell);

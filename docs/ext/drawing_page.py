@@ -1,15 +1,18 @@
-"""Copy the page to draw on into the site: it needs no build, see ``docs/draw``."""
+"""Copy the pages to draw on into the site: they need no build, see ``docs/draw``."""
 
 import shutil
 from pathlib import Path
 
 from sphinx.application import Sphinx
 
-FILES = ("index.html", "draw.css", "draw.js", "program.js", "digits.json")
+FILES = (
+    *("index.html", "draw.css", "draw.js", "paper.js", "program.js", "digits.json"),
+    *("symbols.html", "symbols.js", "fewshot.js"),
+)
 
 
 def copy(app, exception):
-    """Copy the page's files once the other pages are written."""
+    """Copy their files once the other pages are written."""
     if not exception and app.builder.format == "html":
         out = Path(app.outdir, "draw")
         out.mkdir(exist_ok=True)

@@ -412,7 +412,7 @@ def performance_linear():
 
 
 @picture
-def performance_promises():
+def performance_guarantees():
     """Broken guarantees of rejection, in thousand draws from sixteen distributions."""
     rows = find_table("rejection.md", "distribution", "broken")
     figure, ax = plt.subplots(figsize=(8.5, 4.6), layout="constrained")

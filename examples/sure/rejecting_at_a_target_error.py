@@ -35,7 +35,7 @@ candidates = {
 # Three classifiers, one limit
 # ----------------------------
 
-print(f"promise: at most {TARGET:.0%} of the answers wrong, with probability 95 %")
+print(f"guarantee: at most {TARGET:.0%} of the answers wrong, with probability 95 %")
 fitted = {}
 for name, candidate in candidates.items():
     model = RejectingClassifier(candidate, max_error=TARGET, cv=0.4, random_state=0)
