@@ -157,8 +157,6 @@ def test_neighbours_are_those_of_brute_force(n_components, offset, monkeypatch):
         n_components=n_components,
     )
     queries = torch.tensor(asked.points), torch.tensor(asked.frames)
-    # What a first search does while kernels compile changes no answer.
-    finder._rehearse(*queries)
     d2, found = finder.nearest(*queries, 5)
     np.testing.assert_allclose(np.sqrt(d2.numpy()), distances, atol=1e-12)
     np.testing.assert_array_equal(found.numpy(), indices)

@@ -5,11 +5,12 @@ import importlib.util
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -69,7 +70,7 @@ def test_cuda_c_is_compiled_without_a_gpu(capability, patch, window):
     assert size.value > 0
 
 
-def test_kernels_are_compiled_in_threads_while_others_run(monkeypatch):
+def test_kernels_are_compiled_in_threads_and_waited_for_when_launched(monkeypatch):
     import threading
 
     ran, entered = [], threading.Event()
@@ -79,24 +80,14 @@ def test_kernels_are_compiled_in_threads_while_others_run(monkeypatch):
             self.name = name
 
         def warmup(self, *arguments, grid, **constants):
-            # The body goes on meanwhile.
+            # The caller goes on meanwhile.
             assert entered.wait(60)
             ran.append(f"compile {self.name}")
 
         def __getitem__(self, grid):
             return lambda *arguments, **constants: ran.append(f"run {self.name}")
 
-    class Device:
-        def __init__(self, device):
-            pass
-
-        def __enter__(self):
-            pass
-
-        def __exit__(self, *error):
-            pass
-
-    monkeypatch.setattr(torch.cuda, "device", Device)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
     one, other = Kernel("one"), Kernel("other")
     calls = {kernel: partial(kernels.launch, kernel, (1,)) for kernel in (one, other)}
     told = []
@@ -106,18 +97,43 @@ def test_kernels_are_compiled_in_threads_while_others_run(monkeypatch):
         told.append(description)
         yield lambda amount=1: None
 
-    for _ in range(2):
-        with observed_by(listen):
-            with kernels.compiled_meanwhile(calls, torch.device("cuda", 0)):
-                entered.set()
-                # Waits for its own kernel, and says nothing more.
-                calls[one]()
-                assert "compile one" in ran
-                assert ran[-1] == "run one" or ran[-1] == "compile other"
-            calls[other]()
-    assert sorted(set(ran)) == ["compile one", "compile other", "run one", "run other"]
-    assert ran.count("compile one") == ran.count("compile other") == 1
+    with observed_by(listen):
+        assert kernels.compile_ahead(calls, torch.device("cuda", 0))
+        # Those on their way are not compiled twice.
+        assert not kernels.compile_ahead(calls, torch.device("cuda", 0))
+        assert kernels.compiling()
+        assert not ran
+        entered.set()
+        calls[one]()
+        assert not kernels.compiling()
+        assert sorted(ran[:2]) == ["compile one", "compile other"]
+        calls[other]()
+        assert not kernels.compile_ahead(calls, torch.device("cuda", 0))
+    assert ran[2:] == ["run one", "run other"]
     assert told == ["kernels"]
+
+
+@pytest.mark.parametrize("busy", [True, False])
+def test_few_pairs_do_not_wait_for_kernels(busy, monkeypatch):
+    from widemargin._compute.device import search
+    from widemargin.metrics import TangentMetric
+
+    monkeypatch.setattr(search, "compiling", lambda: busy)
+    alone = []
+
+    def nearest(self, points, frames, n_neighbors):
+        alone.append(kernels._thread.torch_alone)
+
+    monkeypatch.setattr(search.DeviceSearch, "_nearest", nearest)
+    points, frames = torch.randn(30, 8), torch.zeros(30, 2, 8)
+    known = SimpleNamespace(points=points, frames=frames, is_shared=False)
+    finder = search.DeviceSearch(known, np.zeros(30, int), 1, TangentMetric())
+    finder.nearest(points[:2], frames[:2], 1)
+    monkeypatch.setattr(search, "FEW_PAIRS", 59)
+    finder.nearest(points[:2], frames[:2], 1)
+    assert alone == [busy, False]
+    # What was so before is so again.
+    assert not kernels._thread.torch_alone
 
 
 def test_the_extra_allows_the_versions_that_the_code_knows():

@@ -97,7 +97,7 @@ def jitted(
 
 
 _launched: set[int] = set()
-# Kernels that a thread compiles, see `compiled_meanwhile`.
+# Kernels that a thread compiles, see `compile_ahead`.
 _compiling: dict[int, Future] = {}
 
 
@@ -114,55 +114,63 @@ def launch(kernel: Any, grid: Sequence[int], *arguments: Any, **constants: Any) 
             # Triton makes a launcher, by a C compiler, when a kernel's `run` is asked.
             _ = compiled.run
         return
+    if not compiling():
+        _take_in()
     if id(kernel) in _launched:
         kernel[tuple(grid)](*given, **named)
         return
     # The first call compiles, for seconds where nothing was compiled before.
     with announce("kernels"):
-        if id(kernel) in _compiling:
-            wait([_compiling[id(kernel)]])
+        # For all that are on their way: another is asked for next.
+        wait(_compiling.values())
+        _take_in()
         kernel[tuple(grid)](*given, **named)
     _launched.add(id(kernel))
 
 
+def _take_in() -> None:
+    """Count what threads have compiled among what was launched."""
+    _launched.update(_compiling)
+    _compiling.clear()
+
+
 @contextmanager
-def torch_alone() -> Iterator[None]:
+def torch_alone(wanted: bool = True) -> Iterator[None]:
     """Let torch do within what kernels would do."""
-    _thread.torch_alone = True
+    before = getattr(_thread, "torch_alone", False)
+    _thread.torch_alone = before or wanted
     try:
         yield
     finally:
-        _thread.torch_alone = False
+        _thread.torch_alone = before
 
 
-@contextmanager
-def compiled_meanwhile(
-    launches: dict[Any, Callable[[], Any]], device: torch.device
-) -> Iterator[bool]:
-    """Compile kernels in threads while the body works; leave when all are there.
+def compile_ahead(launches: dict[Any, Callable[[], Any]], device: torch.device) -> bool:
+    """Compile kernels in threads, and return at once; say whether any is new.
 
     Each kernel comes with a call that launches it: that compiles it, and runs nothing.
-    Yields whether anything is compiled.
+    `launch` waits for those that are on their way. An error is that of the launch.
     """
-    new = {k: call for k, call in launches.items() if id(k) not in _launched}
+    known = _launched.union(_compiling)
+    new = {k: call for k, call in launches.items() if id(k) not in known}
     if not new or device.type != "cuda":
-        yield False
-        return
+        return False
 
     def compile_only(call: Callable[[], Any]) -> None:
         _thread.only_compiles = True
         with torch.cuda.device(device):
             call()
 
-    with announce("kernels"), ThreadPoolExecutor(len(new)) as pool:
-        for kernel, call in new.items():
-            _compiling[id(kernel)] = pool.submit(compile_only, call)
-        try:
-            yield True
-        finally:
-            # An error is that of the launch itself, which comes later.
-            wait([_compiling.pop(id(kernel)) for kernel in new])
-    _launched.update(map(id, new))
+    pool = ThreadPoolExecutor(len(new))
+    for kernel, call in new.items():
+        _compiling[id(kernel)] = pool.submit(compile_only, call)
+    pool.shutdown(wait=False)
+    return True
+
+
+def compiling() -> bool:
+    """Whether a thread compiles a kernel now."""
+    return not all(future.done() for future in _compiling.values())
 
 
 def _plain(value: Any) -> Any:

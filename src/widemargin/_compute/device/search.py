@@ -24,6 +24,7 @@ Of squared distances the kernel densities of classes are made, in log space.
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -40,7 +41,8 @@ from widemargin._compute.device.bounds import (
     within,
 )
 from widemargin._compute.device.kernels import (
-    compiled_meanwhile,
+    compile_ahead,
+    compiling,
     torch_alone,
     triton_for,
 )
@@ -68,9 +70,12 @@ from widemargin._compute.device.pairs import (
 from widemargin._compute.formulas import on_a_shared_frame, worth_a_bound
 from widemargin._compute.machine import MOST_DISTANCES
 from widemargin._compute.nearest import rivals_of
+from widemargin._compute.progress import announce
 from widemargin._compute.rounding import product_error
 
 SEEDS = 8
+# Pairs that torch alone meets in less than a second; compilation takes four.
+FEW_PAIRS = 10**8
 # The largest matrix whose eigenvectors are worth their time.
 MAX_AXES = 4096
 # One in so many references gives the radius for all; so many are needed per seed.
@@ -275,22 +280,13 @@ class DeviceSearch:
             kernels = launches(points, height, n_components)
         self._stacks: dict[str, Tensor] = {}
         self._sides: dict[int, Side] = {}
-        with compiled_meanwhile(kernels, points.device) as compiling:
+        new = compile_ahead(kernels, points.device)
+        told = announce("kernels") if new else nullcontext()
+        with told, torch_alone(compiling()):
             self.ends = self._prepared(points, frames)
             if n_components is not None:
                 self.axes = leading_axes(self.ends.points, n_components)
                 self.shadow = Shadow.cast(self.ends, self.axes)
-            if compiling:
-                self._rehearse(points[:64], frames[:64])
-
-    def _rehearse(self, points: Tensor, frames: Tensor) -> None:
-        """Search among a few references by torch alone.
-
-        Torch loads each of its own kernels when it is first asked for: more than a
-        second in all, which passes while ours are compiled.
-        """
-        with torch_alone():
-            self.part(slice(0, 4096)).nearest(points, frames, 1)
 
     def max_queries(self) -> int:
         """How many queries to ask about at once: as many as keep the device busy.
@@ -468,7 +464,18 @@ class DeviceSearch:
     def nearest(
         self, points: Tensor, frames: Tensor, n_neighbors: int
     ) -> tuple[Tensor, Tensor]:
-        """Squared distances in float64, ascending, and indices; ties by index."""
+        """Squared distances in float64, ascending, and indices; ties by index.
+
+        Few pairs do not wait for kernels that are being compiled: torch alone finds
+        the same neighbours sooner.
+        """
+        few = len(points) * len(self.ends) <= FEW_PAIRS
+        with torch_alone(few and compiling()):
+            return self._nearest(points, frames, n_neighbors)
+
+    def _nearest(
+        self, points: Tensor, frames: Tensor, n_neighbors: int
+    ) -> tuple[Tensor, Tensor]:
         n, n_y = len(points), len(self.ends)
         queries = self._prepared(points, frames)
         shadow = None if self.axes is None else Shadow.cast(queries, self.axes)
