@@ -89,14 +89,15 @@ def count_as_strange(ordered: NDArray, scores: NDArray, width: float) -> NDArray
     >>> count_as_strange(np.array([1.0, 2.0, 2.0]), np.array([2.0]), 0.0)
     array([2])
     """
-    counts, last = np.zeros(scores.shape, np.intp), ordered[-1:].max(initial=-np.inf)
+    asked, last = scores.ravel(), ordered[-1:].max(initial=-np.inf)
+    counts = np.zeros(len(asked), np.intp)
     # To most classes a sample is stranger than all of theirs, and need not be placed.
-    known = scores <= np.float64(last) + 2 * width
+    known = np.flatnonzero(asked <= np.float64(last) + 2 * width)
     # In float64: beside float32 what is taken off would be rounded away.
-    least = scores[known].astype(np.float64) - width
+    least = asked[known].astype(np.float64) - width
     places = np.searchsorted(ordered.astype(np.float64), least, "left")
     counts[known] = len(ordered) - places
-    return counts
+    return counts.reshape(scores.shape)
 
 
 def smallest_alpha(n_samples: int) -> float:
