@@ -10,7 +10,7 @@ from widemargin import (
 )
 from widemargin._core.checks import check_background, is_plain
 from widemargin._core.duplicates import duplicate_groups
-from widemargin._core.samples import check_weights, check_X
+from widemargin._core.samples import check_samples, check_weights, check_X
 from widemargin.metrics import tangent_distances
 from widemargin.tangents import ImageTangents
 
@@ -50,6 +50,39 @@ def test_plain_samples_are_returned_as_they_are():
         across = np.asfortranarray(X)
         assert check_X(Fitted(), across) is across
         assert check_X(InRows(), across).flags.c_contiguous
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("labels", [int, str, bool, np.uint8])
+def test_plain_samples_of_a_fit_are_those_of_any_check(monkeypatch, labels, order):
+    rng = np.random.default_rng(0)
+    X = np.array(rng.normal(size=(30, 3)), order=order)
+    y = rng.permutation(np.arange(30) % 2).astype(labels)
+    plain = GLVQClassifier()
+    plain.feature_names_in_ = np.array(["a", "b", "c"], object)
+    fast = check_samples(plain, X, y)
+    monkeypatch.setattr("widemargin._core.samples.is_plain", lambda *_: False)
+    slow = check_samples(GLVQClassifier(), X, y)
+    assert fast.X.flags.c_contiguous
+    assert (fast.X == slow.X).all()
+    assert (fast.codes == slow.codes).all()
+    assert (fast.classes == slow.classes).all()
+    assert plain.n_features_in_ == 3
+    assert not hasattr(plain, "feature_names_in_")
+
+
+def test_plain_labels_are_refused_and_warned_of_as_ever():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    with pytest.warns(UserWarning, match="could represent a regression"):
+        check_samples(GLVQClassifier(), X, np.arange(30))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        check_samples(GLVQClassifier(), X, np.arange(29) % 2)
+    with pytest.raises(ValueError, match="Unknown label type"):
+        check_samples(GLVQClassifier(), X, X[:, 0])
+    with pytest.raises(ValueError, match="values of up to"):
+        check_samples(GLVQClassifier(), 1e70 * X, np.arange(30) % 2)
+    with pytest.raises(ValueError, match="values of up to"):
+        check_samples(GLVQClassifier(), 1e-70 * X, np.arange(30) % 2)
 
 
 def test_the_rest_is_refused_as_ever():

@@ -22,6 +22,8 @@ from widemargin._core.arrays import largest_of, to_numpy, xp_of
 # What copies of a row may differ by, beside the largest of a feature: roundings of
 # float64, by projections. Fewer digits tell different rows apart by chance alone.
 ROUNDING = 64 * epsilon()
+# Entries of X that are weighted at once: they stay in a cache.
+ENTRIES = 2**14
 
 
 @lru_cache
@@ -36,7 +38,8 @@ def row_keys(X: Any, weights: NDArray) -> NDArray:
 
     Not a product: BLAS may round equal rows differently, depending on where they are.
     """
-    blocks = [(X[s] * weights).sum(axis=1) for s in batched_slices(len(X), 64)]
+    size = max(1, ENTRIES // max(1, X.shape[1]))
+    blocks = [(X[s] * weights).sum(axis=1) for s in batched_slices(len(X), size)]
     return np.concatenate(blocks)
 
 
@@ -51,7 +54,8 @@ def duplicate_groups(X: Any, codes: NDArray) -> NDArray:
     """
     weights = direction(X.shape[1])
     key = row_keys(X, weights)
-    order = np.lexsort((key, codes))
+    one = len(codes) > 0 and bool((codes == codes[0]).all())
+    order = np.argsort(key, kind="stable") if one else np.lexsort((key, codes))
     codes, key, xp = codes[order], key[order], xp_of(X)
     most = ROUNDING * to_numpy(xp.max(xp.abs(X), axis=0)).astype(float)
     same = np.diff(key) <= weights @ most

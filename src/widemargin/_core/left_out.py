@@ -57,9 +57,8 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 
 from widemargin._compute.progress import observed_by
-from widemargin._core.arrays import to_cpu, to_numpy
+from widemargin._core.arrays import to_cpu
 from widemargin._core.checks import hushed
-from widemargin._core.duplicates import observation_groups
 from widemargin._core.samples import Samples
 from widemargin._core.temperature import FITTED, LeftOut, joined
 
@@ -87,14 +86,14 @@ def left_out_folds(samples: Samples, many: float) -> list[NDArray]:
     by models that leave samples out without another fit, of any number of samples.
     """
     codes, n, d = samples.codes, len(samples), samples.X.shape[1]
-    n_classes = len(np.unique(codes))
+    n_classes = np.count_nonzero(np.bincount(codes))
     too_many = n > MOST_REFITTED and bool(np.isfinite(many))
     if n_classes < 2 or too_many or samples.share < 1:
         return []
-    groups = np.arange(n)
-    if samples.inverse is None:
-        linked = observation_groups(to_numpy(samples.X), codes)
-        groups = groups if linked is None else linked
+    groups = samples.observations if samples.inverse is None else None
+    if groups is None and n >= n_classes * many:
+        return []
+    groups = np.arange(n) if groups is None else groups
     first, place = np.unique(groups, return_index=True, return_inverse=True)[1:]
     if len(first) >= n_classes * many:
         return []

@@ -36,7 +36,6 @@ from widemargin._core.decisions import (
     from_decision,
     winners,
 )
-from widemargin._core.duplicates import observation_groups
 from widemargin._core.left_out import OF_A_CLASS
 from widemargin._core.samples import Samples, batch_classes, check_samples
 from widemargin._core.temperature import FITTED, LeftOut
@@ -332,7 +331,7 @@ class HyperplaneClassifier(SoftClassifier):
         asked = np.ones(len(samples), bool)
         if len(samples) > most:
             asked[np.random.RandomState(0).permutation(len(samples))[most:]] = False
-        return LeaveOneOut(asked, observation_groups(samples.X, samples.codes))
+        return LeaveOneOut(asked, samples.observations)
 
     def _calibrate_without(
         self, samples: Samples, shifts: OfProblems, leave: LeaveOneOut | None
@@ -364,20 +363,21 @@ class HyperplaneClassifier(SoftClassifier):
             found = self._refitted_costs(samples)
             assert found is not None
             return found
-        norms = np.where(self.weight_norm_ > 0.0, self.weight_norm_, np.inf)
-        shifts = sp.csr_array(shifts, shape=(len(samples), len(norms)))
+        values, (at, problem) = shifts
+        order = np.argsort(at, kind="stable")
+        values, at, problem = values[order], at[order], problem[order]
         problems = two_class_problems(len(self.classes_), self._scheme)
-        positive = np.array(problems)[:, 0]
+        mine = samples.codes[at] == np.array(problems)[problem, 0]
+        norms = np.where(self.weight_norm_ > 0.0, self.weight_norm_, np.inf)[problem]
+        # Beyond all distances nothing is known of the sample.
+        known, own = 1e-150 * values < norms, np.zeros(len(values))
+        np.divide(values, np.where(mine, norms, -norms), out=own, where=known)
         costs = np.empty((len(samples), len(self.classes_)))
         answers = np.empty(len(samples), np.intp)
         for rows in self._blocks(len(samples)):
-            part = shifts[rows].toarray()
-            # Beyond all distances nothing is known of the sample.
-            known, none = 1e-150 * part < norms, np.zeros_like(part)
-            part = np.divide(part, norms, out=none, where=known)
-            mine = samples.codes[rows][:, None] == positive
             distances = self._distances(samples.X[rows])
-            distances -= np.where(mine, part, -part)
+            some = slice(*np.searchsorted(at, (rows.start, rows.stop)))
+            distances[at[some] - rows.start, problem[some]] -= own[some]
             costs[rows], answers[rows] = self._costs_of(distances)
         return LeftOut(costs, answers, samples.codes, samples.weights)
 
@@ -386,10 +386,14 @@ class HyperplaneClassifier(SoftClassifier):
     ) -> NDArray:
         """Store signed coefficients of the samples; return who has any, in order."""
         p, i, values = _flat(duals)
-        kept, at = np.unique(i, return_inverse=True)
+        supports = np.zeros(len(samples), bool)
+        supports[i] = True
+        kept, at = np.flatnonzero(supports), (np.cumsum(supports) - 1)[i]
         values[samples.codes[i] != np.array(problems)[p, 0]] *= -1.0
+        ends = np.searchsorted(p, np.arange(len(problems) + 1))
         shape = len(problems), len(kept)
-        self._dual = sp.csr_array((values, (p, at)), shape=shape)
+        self._dual = sp.csr_array((values, at, ends), shape=shape)
+        self._dual.sort_indices()
         self.support_ = samples.rows[kept]
         return kept
 

@@ -29,6 +29,7 @@ ICML 2000.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,7 +90,7 @@ class Certificate:
         """The margin that the problem asks for."""
         return self.geometric if self.free else self.directional
 
-    @property
+    @cached_property
     def gap(self) -> float:
         """Return what could still be gained, of all that a plane can gain."""
         return relative_gap(*self.asked, self.none)

@@ -31,7 +31,6 @@ from widemargin._core.checks import (
     check_size,
 )
 from widemargin._core.classifier import SoftClassifier, fit_method
-from widemargin._core.duplicates import observation_groups
 from widemargin._core.left_out import OF_A_CLASS
 from widemargin._core.params import Counted, Finite, Number, Positive, parameters
 from widemargin._core.samples import check_samples
@@ -209,7 +208,7 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
         whitened = self._map(self._inside(samples.X)) @ self.whitening_
         most = min(FITTED, OF_A_CLASS * len(samples.classes))
         rows = np.random.RandomState(0).permutation(len(samples))[:most]
-        linked = observation_groups(samples.X, samples.codes)
+        linked = samples.observations
         with np.errstate(all="ignore"):
             duels = pairwise.spanned_duels(self.svc_, whitened, samples, rows, linked)
         costs, answers = self._costs_of(duels)
