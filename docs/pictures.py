@@ -15,7 +15,12 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from widemargin.cli.demo import LABELS_PER_CLASS, SHAPE, tell_story
+from widemargin.cli.story import (
+    LABELS_PER_CLASS,
+    SHAPE,
+    errors_with_few_labels,
+    find_case,
+)
 from widemargin.datasets import load_mnist
 from widemargin.tangents import ImageTangents
 
@@ -24,12 +29,12 @@ IMAGES = ROOT / "docs" / "images"
 INK = "#1f2933"
 
 
-def draw_hero(story, path):
+def draw_hero(case, errors, path):
     """Draw a digit along three tangents, and the error they save, to be read small."""
     figure = plt.figure(figsize=(9.6, 3.9), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=(1.25, 1))
     directions = {"x_shift": "shift", "rotation": "rotation", "thickness": "thickness"}
-    digit = story.images[story.query].reshape(1, -1)
+    digit = case.images[case.query].reshape(1, -1)
     axes = left.subplots(3, 5)
     for row, (direction, name) in zip(axes, directions.items(), strict=True):
         tangent = ImageTangents(SHAPE, direction).tangents(digit)[:, 0]
@@ -43,7 +48,7 @@ def draw_hero(story, path):
     places = np.arange(len(LABELS_PER_CLASS))
     colours = ("#9aa5b1", "#d64545")
     for side, ((name, values), colour) in enumerate(
-        zip(story.errors.items(), colours, strict=True)
+        zip(errors.items(), colours, strict=True)
     ):
         shown = 100 * np.array(values)
         ax.bar(places + 0.4 * side - 0.2, shown, 0.4, color=colour, label=name)
@@ -141,7 +146,7 @@ def main():
     exec(snippet.group(1), {})
     plt.axis("off")
     plt.savefig(IMAGES / "turned.png", dpi=110)
-    draw_hero(tell_story(), IMAGES / "hero.png")
+    draw_hero(find_case(), errors_with_few_labels(), IMAGES / "hero.png")
     draw_few_labels(IMAGES / "few_labels.png")
 
 

@@ -10,32 +10,32 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import widemargin
-from widemargin.cli import demo, main
+from widemargin.cli import demo_models, main, story
 from widemargin.cli.app import app
 
 runner = CliRunner()
 
 
 @pytest.fixture(scope="module")
-def story():
-    return demo.tell_story()
+def case():
+    return story.find_case()
 
 
-def test_the_case_is_what_it_says(story):
-    labels = story.labels
-    assert labels[story.query] == labels[story.relative] != labels[story.lookalike]
-    assert story.euclid[story.lookalike] < story.euclid[story.relative]
-    assert story.tangent[story.relative] < story.tangent[story.lookalike]
-    image, other = (story.images[i].ravel() for i in (story.query, story.relative))
-    assert story.euclid[story.relative] == pytest.approx(np.linalg.norm(image - other))
-    assert story.alignment.squared_distances[0] ** 0.5 == pytest.approx(
-        story.tangent[story.relative], rel=1e-6
+def test_the_case_is_what_it_says(case):
+    labels = case.labels
+    assert labels[case.query] == labels[case.relative] != labels[case.lookalike]
+    assert case.euclid[case.lookalike] < case.euclid[case.relative]
+    assert case.tangent[case.relative] < case.tangent[case.lookalike]
+    image, other = (case.images[i].ravel() for i in (case.query, case.relative))
+    assert case.euclid[case.relative] == pytest.approx(np.linalg.norm(image - other))
+    assert case.alignment.squared_distances[0] ** 0.5 == pytest.approx(
+        case.tangent[case.relative], rel=1e-6
     )
 
 
-def test_tangents_help_at_every_number_of_labels(story):
-    euclid, tangent = story.errors["Euclidean"], story.errors["tangent"]
-    assert len(euclid) == len(demo.LABELS_PER_CLASS)
+def test_tangents_help_at_every_number_of_labels():
+    euclid, tangent = story.errors_with_few_labels().values()
+    assert len(euclid) == len(story.LABELS_PER_CLASS)
     assert all(t < e for t, e in zip(tangent, euclid, strict=True))
 
 
@@ -52,20 +52,20 @@ def test_the_command_prints_and_saves(tmp_path):
     readme = (Path(__file__).resolve().parents[2] / "README.md").read_text()
     rows = readme.partition("| model | error |")[2].partition("\n\n")[0]
     said = re.findall(r"^\|[^|]*\| ([\d.]+) %", rows, re.MULTILINE)
-    for name, error in zip(demo.contestants(), said, strict=True):
+    for name, error in zip(demo_models.contestants(), said, strict=True):
         printed = re.search(rf"^│ {name} .*? ([\d.]+) ±", result.output, re.MULTILINE)
         # Readme has the numbers of one version of scikit-learn.
         assert float(printed[1]) == pytest.approx(float(error), abs=0.25)
         assert f"<td>{name}</td>" in page
     assert page.count("data:image/png;base64,") >= 6
-    assert all(line in result.output for line in demo.SNIPPET.splitlines())
+    assert all(line in result.output for line in demo_models.SNIPPET.splitlines())
 
 
 def test_the_models_are_judged_by_what_they_answer():
-    data = demo.digits()
+    data = demo_models.digits()
     chosen = ("sklearn 1-NN", "sklearn SVC", "GLVQ", "TVQ")
-    models = {name: demo.contestants()[name] for name in chosen}
-    found = demo.side_by_side(data, models)
+    models = {name: demo_models.contestants()[name] for name in chosen}
+    found = demo_models.side_by_side(data, models)
     for row in found.rows:
         assert row.error == pytest.approx(1 - row.estimator.score(data[1], data[3]))
         assert row.error < 0.05
@@ -78,7 +78,7 @@ def test_prototypes_fit_the_terminal():
     for width in (30, 80, 200):
         console = Console(width=width, no_color=True)
         with console.capture() as capture:
-            demo.print_prototypes(model, console)
+            demo_models.print_prototypes(model, console)
         lines = capture.get().splitlines()
         assert max(map(len, lines)) <= width
         assert sum(line.count("                ") for line in lines[1:]) >= 80
@@ -86,7 +86,7 @@ def test_prototypes_fit_the_terminal():
 
 def test_the_printed_python_runs():
     namespace: dict = {}
-    exec(demo.SNIPPET, namespace)
+    exec(demo_models.SNIPPET, namespace)
     assert namespace["D"].shape == (100, 1697)
     assert namespace["X_train"].shape == (500, 64)
 
@@ -130,7 +130,7 @@ def test_main_runs_the_app(monkeypatch, capsys):
 
 
 def test_images_are_readable_without_colour():
-    text = demo.image_text(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    text = story.image_text(np.array([[0.0, 1.0], [1.0, 0.0]]))
     console = Console(no_color=True, width=20)
     with console.capture() as capture:
         console.print(text)
