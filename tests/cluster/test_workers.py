@@ -176,13 +176,13 @@ def test_only_sums_travel(client, cluster, monkeypatch):
     monkeypatch.setattr(shards, "MANY", 100)
     # On a busy machine Dask would rather send samples to an idle worker than wait.
     monkeypatch.setattr(cluster.scheduler, "worker_objective", bytes_to_fetch)
-    given, take = [], TVQClassifier._take
+    given, take = [], TVQClassifier._set_fitted
 
     def count(self, state):
         given.append(sum(client.run(bytes_given).values()))
         return take(self, state)
 
-    monkeypatch.setattr(TVQClassifier, "_take", count)
+    monkeypatch.setattr(TVQClassifier, "_set_fitted", count)
     many = client.persist(da.concatenate([lazy_X] * 80).rechunk((12_000, 64)))
     TVQClassifier(1, 2, theta=0.4, max_iter=5, tol=0).fit(many, np.tile(y, 80))
     # Ten models, their sums and what counts margins; never one number per sample.

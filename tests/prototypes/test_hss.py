@@ -14,10 +14,8 @@ from widemargin._core.select import select
 from widemargin._core.temperature import LeftOut, fit_temperature
 from widemargin.metrics import tangent_distances
 from widemargin.prototypes import HSSClassifier, TVQClassifier
-from widemargin.prototypes.initialization import (
-    prototype_counts,
-    within_class_spread,
-)
+from widemargin.prototypes.counts import prototype_counts
+from widemargin.prototypes.initialization import within_class_spread
 from widemargin.prototypes.tangent_models import (
     tried_rows,
     tried_tangents,

@@ -94,13 +94,13 @@ def as_tensor(name: str, array: Any) -> Any:
 
 
 def to_device(array: Any, device: Any) -> Any:
-    """Return a NumPy array as a tensor on `device`; None keeps it as it is."""
-    if device is None:
+    """Return an array as a tensor on `device`; all else, or without one, as it is."""
+    if is_tensor(array) and device is not None:
+        return array.to(device)
+    if device is None or not isinstance(array, np.ndarray):
         return array
     import torch
 
-    if is_tensor(array):
-        return array.to(device)
     # A view that cannot be written to, or runs backwards, is none of torch's.
     array = np.ascontiguousarray(array) if array.ndim else array
     array = array if array.flags.writeable else array.copy()
@@ -108,18 +108,18 @@ def to_device(array: Any, device: Any) -> Any:
 
 
 def beside(X: Any, array: Any, *, alike: bool = False) -> Any:
-    """Return an array of NumPy's where `X` is; `alike` in its dtype, too.
+    """Return an array where `X` is, all else as it is; `alike` in its dtype, too.
 
     >>> beside(np.zeros(2, np.float32), np.ones(1), alike=True).dtype
     dtype('float32')
     """
     if alike:
         array = in_dtype(array, numpy_dtype(X))
-    return to_device(array, X.device) if is_tensor(X) and array is not None else array
+    return to_device(array, place_of(X))
 
 
 def place_of(array: Any) -> Any:
-    """Return the device of a tensor, for `put`; None is NumPy."""
+    """Return the device of a tensor, for `to_device`; None is NumPy."""
     return array.device if is_tensor(array) else None
 
 

@@ -16,7 +16,7 @@ The formulas take arrays of NumPy and tensors alike. `glvq_pass` has a compiled 
 Sato and Yamada, "Generalized learning vector quantization", NIPS 1995.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
@@ -30,7 +30,6 @@ from widemargin._compute.rounding import product_error
 from widemargin._core.arrays import (
     beside,
     in_dtype,
-    largest_of,
     numpy_dtype,
     to_device,
     to_numpy,
@@ -48,23 +47,18 @@ from widemargin.prototypes.initialization import (
     revivals,
     within_class_spread,
 )
-from widemargin.prototypes.optimizer import Batch, Descent, Sums
+from widemargin.prototypes.optimizer import Batch, Descent, State, Sums
 from widemargin.prototypes.soft import SOFT, SoftLoss, soft_pairs
 from widemargin.prototypes.training import (
     DEVICE_METHODS,
     Outcome,
     Run,
-    State,
     Step,
     TrainedPrototypes,
-    is_sound,
-    stepping,
 )
 
 # Samples from which on twenty batches are worth a compiled pass.
 COMPILED = 500
-# Samples, in all, of models that are trained together.
-TOGETHER = 2000
 # Samples that a temperature starts from.
 WARMED = 1000
 
@@ -159,13 +153,9 @@ class Centred:
         return narrow, unit
 
     def at(self, device: Any) -> "Centred":
-        """Return the samples, whole if they are to be on a device; None leaves them."""
-
-        def put(rows: Any) -> Any:
-            return None if rows is None else to_device(rows, device)
-
-        own = put(self.X), put(self.codes), put(self.weights), put(self.norms)
-        return Centred(*own, put(self.offsets), self.is_risky)
+        """Return the samples on a device; None leaves them."""
+        rows = self.X, self.codes, self.weights, self.norms, self.offsets
+        return Centred(*(to_device(own, device) for own in rows), self.is_risky)
 
 
 def squared_distances(X: Any, P: Any, X_norms: Any = None) -> Any:
@@ -207,27 +197,17 @@ def glvq_pass(
     return optimizer.run_batches(descent, state, units, batches)
 
 
-def own_share(rows: Centred, batch: Any, n: int) -> Centred:
-    """Return the rows of a part that belong to a batch of `n` rows in all parts."""
-    m = len(rows.codes)
-    if m == n:
-        return rows[batch]
-    return rows[slice(batch.start * m // n, batch.stop * m // n)]
-
-
-def beside_rows(rows: Centred, one: Any) -> Any:
-    """Return an array where the rows are, and all else as it is."""
-    return beside(rows.X, one) if isinstance(one, np.ndarray) else one
-
-
 def share_sums(
     part: Centred, sums: Callable, batch: Any, n: int, *parameters: Any
 ) -> Sums | None:
     """Return what a part contributes to the step of one batch of all `n` rows."""
-    rows = own_share(part, batch, n)
+    m = len(part.codes)
+    # Of a batch of all parts this one has its share.
+    own = batch if m == n else slice(batch.start * m // n, batch.stop * m // n)
+    rows = part[own]
     if not len(rows.codes):
         return None
-    return sums(rows, *(beside_rows(rows, one) for one in parameters))
+    return sums(rows, *(beside(rows.X, one) for one in parameters))
 
 
 def centred_part(
@@ -239,27 +219,10 @@ def centred_part(
     device: bool,
 ) -> Centred:
     """Prepare the samples of a shard, in an order of its own."""
-    mapped = Mapped(samples, model._mapped(samples.X))
+    mapped = Mapped(samples, model._transform_samples(samples.X))
     order = np.random.RandomState(samples.seed()).permutation(len(samples))
     rows = mapped.centred(order, scale, centre, mean_weight)[1]
     return rows.at(samples.device if device else None)
-
-
-def edit_prototypes(
-    state: State,
-    added: np.ndarray,
-    stay: np.ndarray,
-    X: np.ndarray,
-    codes: np.ndarray,
-) -> State:
-    """Add the prototypes `X` to a state, and leave those that do not stay."""
-    if stay.all() and not len(added):
-        return state
-    P = np.concatenate([state["prototypes"][stay], X])
-    few = {**state, **optimizer.take(state, "prototypes", stay)}
-    labels = np.concatenate([state["codes"][stay], codes])
-    moments = optimizer.grow(few, "prototypes", P)
-    return {**state, **moments, "prototypes": P, "codes": labels}
 
 
 def with_temperature(loss: Any, heat: Any) -> Any:
@@ -466,7 +429,7 @@ class GLVQClassifier(TrainedPrototypes):
             self.scale_ = chosen_scale(*labelled, self.scale, spread)
         # That of the features as they are, where they stay so.
         known = spread if self.scale_ is None else None
-        return Mapped(samples, self._scaled(samples.X), spread=known)
+        return Mapped(samples, self._transform_samples(samples.X), spread=known)
 
     def _start(self, data: Mapped, rng: np.random.RandomState) -> State:
         P = self._place(data.X, data.samples, rng)
@@ -476,14 +439,14 @@ class GLVQClassifier(TrainedPrototypes):
                 data.X, data.samples.codes, data.samples.weights
             )
         return {
-            "prototypes": self._shown(P),
+            "prototypes": self._inverse_transform(P),
             "codes": self._prototype_codes,
             "spread": spread,
             **optimizer.start("prototypes", P),
         }
 
     def _resume(self, state: State, data: Mapped, rng: np.random.RandomState) -> State:
-        added = self._shown(self._place_new(data.X, data.samples, rng))
+        added = self._inverse_transform(self._place_new(data.X, data.samples, rng))
         P = np.concatenate([state["prototypes"], added])
         moments = optimizer.grow(state, "prototypes", P)
         return {**state, "prototypes": P, "codes": self._prototype_codes, **moments}
@@ -521,95 +484,12 @@ class GLVQClassifier(TrainedPrototypes):
         trial.max_iter = 1
         return trial
 
-    def _wrong(self, trials: Sequence[tuple[Mapped, Samples]]) -> np.ndarray:
-        """Train on each of the data and return which of those asked are wrong."""
-        data = [one for one, _ in trials]
-        starts = [self._start(one, np.random.RandomState(0)) for one in data]
-        with stepping():
-            states = self._briefly_trained(data, starts)
-            wrong = []
-            for state, (one, left) in zip(states, trials, strict=True):
-                self._take(self._postprocess(state, one))
-                wrong.append(self._nearest_codes(left.X) != left.codes)
-        return np.concatenate(wrong)
-
-    def _briefly_trained(
-        self, data: Sequence[Mapped], starts: list[State]
-    ) -> list[State]:
-        """Return states after some fifty steps, five epochs of most samples.
-
-        With fewer, few samples of many features seem to need more prototypes; with
-        more, trials tell no more. They are one epoch: nothing revives or grows.
-        """
-        size = self._size_of_batch(len(data[0].X))
-        rounds = max(5, -(-50 // -(-len(data[0].X) // size)))
-        self._rounds = min(self._rounds, rounds)
-        if self._apart and sum(len(one.X) for one in data) <= TOGETHER:
-            states = self._trained_together(data, starts, size)
-        else:
-            rng = np.random.RandomState
-            steps = (self._step(one, rng(0), 1) for one in data)
-            states = [
-                step(one, 0).state for step, one in zip(steps, starts, strict=True)
-            ]
-        pairs = zip(states, starts, strict=True)
-        return [after if is_sound(self, after) else start for after, start in pairs]
-
-    def _trained_together(
-        self, data: Sequence[Mapped], starts: list[State], size: int
-    ) -> list[State]:
-        """Train models of few samples at once: a step takes as long for one as for all.
-
-        Features that nothing moves in hold them farther apart than anything within, in
-        main memory wherever the samples are.
-        """
-        joint, n_classes = copy(self), len(self.classes_)
-        numbers = range(len(data))
-        sizes = [len(one.X) for one in data]
-        centre = to_numpy(data[0].X).mean(axis=0)
-        X = np.concatenate([to_numpy(one.X) for one in data]) - centre
-        far = 4 * largest_of(X) * np.sqrt(X.shape[1])
-        place = (far * np.eye(len(data))).astype(X.dtype)
-        X = np.hstack([X, np.repeat(place, sizes, axis=0)])
-        offsets = [to_numpy(one.offsets) for one in data if one.offsets is not None]
-        codes = np.concatenate([n_classes * k + data[k].samples.codes for k in numbers])
-        weights = np.concatenate([one.samples.weights for one in data])
-        joint.classes_, joint.scale_ = np.arange(n_classes * len(data)), None
-        joint.batch_size = size * len(data)
-        samples = Samples(X, codes, weights, joint.classes_, np.arange(len(X)))
-        placed = [self._placed_again(one["prototypes"]) - centre for one in starts]
-        own = np.repeat(place, [len(p) for p in placed], axis=0)
-        P = np.hstack([np.concatenate(placed), own])
-        labels = np.concatenate([n_classes * k + starts[k]["codes"] for k in numbers])
-        still = np.zeros(len(data), X.dtype)
-        state = {
-            "prototypes": P,
-            "codes": labels,
-            "spread": np.append(starts[0]["spread"], still),
-            **optimizer.start("prototypes", P),
-        }
-        mapped = Mapped(samples, X, np.concatenate(offsets) if offsets else None)
-        state = joint._step(mapped, np.random.RandomState(0), 1)(state, 0).state
-        owner, P = state["codes"] // n_classes, state["prototypes"][:, : -len(data)]
-        return [
-            {
-                **starts[k],
-                "prototypes": self._shown(P[owner == k] + centre),
-                "codes": state["codes"][owner == k] % n_classes,
-            }
-            for k in numbers
-        ]
-
     def _order(self, samples: Samples, rng: np.random.RandomState) -> np.ndarray:
         """Random order, but by class within a batch: its prototypes stay at hand."""
         order = rng.permutation(len(samples))
         edges = optimizer.batch_edges(self._size_of_batch(len(order)), len(order))
         batch = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
         return order[np.lexsort((samples.codes[order], batch))]
-
-    def _mapped(self, X: np.ndarray) -> np.ndarray:
-        """Map samples to the space that prototypes are trained in."""
-        return self._scaled(X)
 
     @property
     def _learned(self) -> tuple[str, ...]:
@@ -644,8 +524,7 @@ class GLVQClassifier(TrainedPrototypes):
         descent = Descent(sums, self._learned, device, recordable)
 
         def train(state: State, epoch: int) -> Outcome:
-            labels = state["codes"]
-            P = self._placed_again(state["prototypes"]) - centre
+            P = self._transform_prototypes(state["prototypes"]) - centre
             state = self._warm(state, host.X[:WARMED], host.codes[:WARMED], P)
             batches = self._batches(parts, n, rng, epoch, n_epochs)
             units = {"prototypes": state["spread"], "heat": 1.0}
@@ -653,15 +532,10 @@ class GLVQClassifier(TrainedPrototypes):
                 parts.here, loss, descent, {**state, "prototypes": P}, units, batches
             )
             P = state["prototypes"]
-            if self._repairs(wins, epoch, n_epochs):
-                dead, revived = revivals(host.X, host.codes, P, labels, wins)
-                P[dead] = to_numpy(host.X[revived])
-            added, stay = self._changes(
-                host, labels, lambda: nearest_of(host.X, P), rng, epoch, n_epochs
+            state = self._after_pass(
+                state, host, (host.X, P), wins, rng, epoch, n_epochs
             )
-            fresh = to_numpy(host.X[added])
-            state = edit_prototypes(state, added, stay, fresh, host.codes[added])
-            P = self._shown(state["prototypes"] + centre)
+            P = self._inverse_transform(state["prototypes"] + centre)
             return Outcome({**state, "prototypes": P}, {"loss": total / n})
 
         return train
@@ -681,7 +555,43 @@ class GLVQClassifier(TrainedPrototypes):
         heat = np.log([unit])
         return {**optimizer.start("heat", heat), **state, "heat": heat}
 
-    def _repairs(self, wins: np.ndarray, epoch: int, n_epochs: float) -> bool:
+    def _after_pass(
+        self,
+        state: State,
+        rows: Centred,
+        mapped: tuple[np.ndarray, np.ndarray],
+        wins: np.ndarray,
+        rng: np.random.RandomState,
+        epoch: int,
+        n_epochs: float,
+    ) -> State:
+        """Return the state with dead prototypes revived, some added and some dropped.
+
+        `mapped` are samples and prototypes where their distances are Euclidean.
+        """
+        (X, Q), labels = mapped, state["codes"]
         # A batch of an endless training says little about who is dead.
         early = n_epochs < np.inf and epoch + 1 < n_epochs / 2
-        return self.reinit_dead and early and not wins.all()
+        if self.reinit_dead and early and not wins.all():
+            dead, revived = revivals(X, rows.codes, Q, labels, wins)
+            state["prototypes"][dead] = to_numpy(rows.X[revived])
+        added, kept = self._added_and_kept(
+            rows,
+            labels,
+            lambda: self._nearest(state, rows, mapped),
+            rng,
+            epoch,
+            n_epochs,
+        )
+        fresh = self._new_parameters(state, rows, mapped, added)
+        return optimizer.edited(state, kept, rows.codes[added], fresh)
+
+    def _nearest(self, state: State, rows: Centred, mapped: tuple) -> np.ndarray:
+        """Return the nearest prototype of every sample."""
+        return nearest_of(*mapped)
+
+    def _new_parameters(
+        self, state: State, rows: Centred, mapped: tuple, added: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """Return what prototypes at the samples `added` begin with."""
+        return {"prototypes": to_numpy(rows.X[added])}

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from widemargin._compute.engines import formula
-from widemargin._compute.nearest import nearest_of, second_moments, squared_distances
+from widemargin._compute.nearest import second_moments, squared_distances
 from widemargin._core.arrays import beside, in_dtype, numpy_dtype, to_numpy
 from widemargin._core.lazy import without_callbacks
 from widemargin._core.params import Counted, NotNegative, Positive, parameters
@@ -32,7 +32,6 @@ from widemargin.prototypes.glvq import (
     GLVQClassifier,
     Mapped,
     centred_part,
-    edit_prototypes,
     share_sums,
     with_temperature,
 )
@@ -40,8 +39,8 @@ from widemargin.prototypes.learned_metrics import (
     learned_metric,
     span_of,
 )
-from widemargin.prototypes.optimizer import Batch, Descent, Sums
-from widemargin.prototypes.training import Outcome, Run, State, Step
+from widemargin.prototypes.optimizer import Batch, Descent, State, Sums
+from widemargin.prototypes.training import Outcome, Run, Step
 
 # Rows of Omega at most, unless n_components says more: beyond, they tell little.
 MOST_COMPONENTS = 100
@@ -294,9 +293,6 @@ class GMLVQClassifier(
             self._metric_name = self.metric
         return Mapped(samples, samples.X)
 
-    def _mapped(self, X: NDArray) -> NDArray:
-        return X
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.sparsity and self.metric != "diagonal":
@@ -438,7 +434,7 @@ class GMLVQClassifier(
             prepared.extend([centre, host, parts, span, descent])
 
         def train(state: State, epoch: int) -> Outcome:
-            labels, spread = state["codes"], state["spread"]
+            spread = state["spread"]
             if not prepared:
                 prepare(spread)
             centre, host, parts, span, descent = prepared
@@ -463,27 +459,11 @@ class GMLVQClassifier(
             P, omega = state["prototypes"], state["omega"]
             if span is not None:
                 omega = omega @ span
-            mapped, Q = metric.mapped(host.X, omega), metric.mapped(P, omega)
-            if self._repairs(wins, epoch, n_epochs):
-                dead, revived = initialization.revivals(
-                    mapped, host.codes, Q, labels, wins
-                )
-                P[dead] = host.X[revived]
-            added, stay = self._changes(
-                host,
-                labels,
-                lambda: self._nearest_rows(metric, host, mapped, P, Q, omega, labels),
-                rng,
-                epoch,
-                n_epochs,
-            )
-            state = {**state, "prototypes": P, "omega": omega}
             if "heat" in state:
                 state["heat"] = state["heat"] + metric.shrinkage(omega)
-            state = self._with_maps(state, added, stay, Q, mapped, host)
-            state = edit_prototypes(
-                state, added, stay, host.X[added], host.codes[added]
-            )
+            mapped = metric.mapped(host.X, omega), metric.mapped(P, omega)
+            state = {**state, "omega": omega}
+            state = self._after_pass(state, host, mapped, wins, rng, epoch, n_epochs)
             P = state["prototypes"] * spread + centre
             moved = {"prototypes": P, "omega": metric.outer(state["omega"], spread)}
             return Outcome({**state, **moved}, {"loss": total / n})
@@ -503,40 +483,23 @@ class GMLVQClassifier(
             slope = slope + self.sparsity / len(omega) * (omega > 0)
         return slope
 
-    def _nearest_rows(
-        self,
-        metric: Any,
-        rows: Any,
-        mapped: NDArray,
-        P: NDArray,
-        Q: NDArray,
-        omega: NDArray,
-        labels: NDArray,
-    ) -> NDArray:
+    def _nearest(self, state: State, rows: Any, mapped: tuple) -> NDArray:
+        P, omega, codes = state["prototypes"], state["omega"], state["codes"]
         if omega.ndim < 3:
-            return nearest_of(mapped, Q)
-        D = metric.distances(rows.X, P, omega, self._grouped(labels))
+            return super()._nearest(state, rows, mapped)
+        D = self._metric.distances(rows.X, P, omega, self._grouped(codes))
         return np.asarray(D.argmin(axis=1))
 
-    def _with_maps(
-        self,
-        state: State,
-        added: NDArray,
-        stay: NDArray,
-        Q: NDArray,
-        X: NDArray,
-        rows: Any,
-    ) -> State:
-        """Give new prototypes the matrix of the nearest of their class."""
-        if self._metric_name != "local" or (stay.all() and not len(added)):
-            return state
-        D = squared_distances(X[added], Q)
-        D[rows.codes[added][:, None] != state["codes"][None, :]] = np.inf
-        likest = D.argmin(axis=1)
-        omega = np.concatenate([state["omega"][stay], state["omega"][likest]])
-        kept = {**state, **optimizer.take(state, "omega", stay)}
-        moments = optimizer.grow(kept, "omega", omega)
-        return {**state, **moments, "omega": omega}
+    def _new_parameters(
+        self, state: State, rows: Any, mapped: tuple, added: NDArray
+    ) -> dict[str, NDArray]:
+        fresh = super()._new_parameters(state, rows, mapped, added)
+        if self._metric_name == "local":
+            # The matrix of the nearest prototype of the class.
+            D = squared_distances(mapped[0][added], mapped[1])
+            D[rows.codes[added][:, None] != state["codes"][None, :]] = np.inf
+            fresh["omega"] = state["omega"][D.argmin(axis=1)]
+        return fresh
 
 
 def variances_of(X: NDArray, weights: NDArray) -> NDArray:

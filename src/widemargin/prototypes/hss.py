@@ -32,6 +32,7 @@ from widemargin._core.select import select
 from widemargin.margins import relative_margin
 from widemargin.metrics import TangentMetric, stiffness
 from widemargin.prototypes.initialization import k_means
+from widemargin.prototypes.optimizer import State
 from widemargin.prototypes.tangent_models import (
     ONE_SIDED,
     TRIED_ON,
@@ -51,7 +52,6 @@ from widemargin.prototypes.training import (
     DEVICE_METHODS,
     Outcome,
     Run,
-    State,
     Step,
     TrainedPrototypes,
 )
@@ -664,7 +664,7 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         codes = np.repeat(list(models), [len(m.C) for m in models.values()])
         self.prototype_labels_ = self.classes_[codes]
         dtype = numpy_dtype(next(iter(data.values())).bundle.points)
-        C = self._shown(np.concatenate([m.C for m in models.values()]))
+        C = self._inverse_transform(np.concatenate([m.C for m in models.values()]))
         return {
             "models": models,
             "prototypes": C.astype(dtype),
@@ -714,7 +714,7 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
             C[at], T[at] = at_moments(grown, C[at], T[at])
             objective += value
         self.prototype_labels_ = self.classes_[codes]
-        C = self._shown(C)
+        C = self._inverse_transform(C)
         fitted = {"prototypes": C.astype(dtype), "tangents": T.astype(dtype)}
         return Outcome({**fitted, **moments}, {"objective": objective})
 

@@ -12,7 +12,6 @@ living prototypes of the class; several dead ones go to several samples, each ch
 with the earlier ones in place.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -36,71 +35,14 @@ from widemargin._core.arrays import (
 from widemargin._core.checks import (
     SIZES,
     as_matrix,
-    check_count,
     check_option,
     format_labels,
-    is_auto,
 )
 from widemargin._core.decisions import class_codes
 from widemargin._core.duplicates import duplicate_groups
 from widemargin.prototypes.base import point_distances
 
 INITS = ("kmeans", "means", "samples")
-
-
-# The rule of prototypes_per_class="auto": one prototype for so many samples of a class
-# to begin with, but no more than MOST.
-PER_PROTOTYPE, MOST = 10, 20
-
-
-def prototype_counts(
-    prototypes_per_class: Any,
-    classes: np.ndarray,
-    codes: np.ndarray | None = None,
-    weights: np.ndarray | None = None,
-    size: int = 1,
-    most: int | None = None,
-) -> np.ndarray:
-    """Return the number of prototypes wanted for each class; "auto" looks at `codes`.
-
-    With "auto" a class of n samples starts from n / 10, at least 1 and at most 20, n
-    in proportion to `weights`; prototypes that count for `size` points each are fewer,
-    `most` points in all.
-    """
-    name = "prototypes_per_class"
-    if is_auto(prototypes_per_class):
-        sizes: Any = np.zeros(len(classes))
-        if codes is not None and weights is not None:
-            shares = weights * (len(codes) / weights.sum())
-            # Rounded, so that the order of a sum decides nothing.
-            sizes = np.bincount(codes, shares, minlength=len(classes)).round(6)
-        high = max(1, (MOST if most is None else most) // size)
-        wanted = np.ceil(sizes / (PER_PROTOTYPE * size))
-        return np.clip(wanted, 1, high).astype(np.intp)
-    if not isinstance(prototypes_per_class, Mapping):
-        count = check_count(
-            name, prototypes_per_class, "'auto', a dict of them by label, or "
-        )
-        return np.full(len(classes), count, dtype=np.intp)
-    known = set(classes.tolist())
-    missing = known - set(prototypes_per_class)
-    unknown = set(prototypes_per_class) - known
-    if missing or unknown:
-        raise ValueError(
-            f"{name} must have one entry per class; missing "
-            f"{sorted(missing, key=str)[:5]}, unknown {sorted(unknown, key=str)[:5]}."
-        )
-    counts = [
-        check_count(f"{name}[{label!r}]", prototypes_per_class[label])
-        for label in classes.tolist()
-    ]
-    return np.asarray(counts, dtype=np.intp)
-
-
-def most_prototypes(prototypes_per_class: Any) -> None:
-    """Check counts whose classes are not known yet."""
-    if not isinstance(prototypes_per_class, Mapping):
-        prototype_counts(prototypes_per_class, np.arange(1))
 
 
 def k_means(
@@ -340,42 +282,6 @@ def revivals(
             prototypes.extend(dead[: len(worst)])
             samples.extend(rows[worst])
     return np.array(prototypes, dtype=np.intp), np.array(samples, dtype=np.intp)
-
-
-def rows_to_add(
-    X: np.ndarray,
-    codes: np.ndarray,
-    weights: np.ndarray,
-    nearest: np.ndarray,
-    labels: np.ndarray,
-    most: np.ndarray,
-    rng: np.random.RandomState,
-) -> np.ndarray:
-    """Rows to become new prototypes: where margins are negative, spread out.
-
-    A class gets one for every three of its samples that fall to another class, at
-    most half as many again as it has, and never more than ``most[c]`` in all.
-    """
-    wrong = labels[nearest] != codes
-    counts = np.bincount(labels, minlength=len(most))
-    rows = []
-    for c in np.unique(codes[wrong]):
-        own = np.flatnonzero(wrong & (codes == c))
-        wanted = min(len(own) // 3, -(-counts[c] // 2), most[c] - counts[c])
-        if wanted > 0:
-            w = (weights[own] / weights[own].max()).astype(numpy_dtype(X))
-            rows.append(own[spread_rows(X[own], w, int(wanted), rng)])
-    return np.concatenate(rows) if rows else np.empty(0, np.intp)
-
-
-def unused(nearest: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
-    """Which prototypes are the nearest of no sample; a class keeps at least one."""
-    lost = np.bincount(nearest, minlength=len(labels)) == 0
-    for c in range(n_classes):
-        own = np.flatnonzero(labels == c)
-        if len(own) and lost[own].all():
-            lost[own[0]] = False
-    return lost
 
 
 @formula

@@ -47,7 +47,8 @@ from widemargin.prototypes.initialization import (
     class_means,
     class_variances,
 )
-from widemargin.prototypes.training import Run, State
+from widemargin.prototypes.optimizer import State
+from widemargin.prototypes.training import Run
 
 # Coordinates that n_components="auto" keeps at most, and the share of the variance
 # that they hold where fewer do.
@@ -405,13 +406,13 @@ class KernelLVQClassifier(GLVQClassifier):
         ]
         return np.concatenate(parts)
 
-    def _placed(self, P: NDArray) -> NDArray:
-        return self._coordinates_of(P)
+    def _transform_samples(self, X: NDArray) -> NDArray:
+        return self._coordinates_of(X)
 
-    def _shown(self, P: NDArray) -> NDArray:
+    def _transform_prototypes(self, P: NDArray) -> NDArray:
         return P
 
-    def _placed_again(self, P: NDArray) -> NDArray:
+    def _inverse_transform(self, P: NDArray) -> NDArray:
         return P
 
     def _lipschitz(self) -> float:

@@ -52,10 +52,10 @@ from widemargin._core.params import Counted, Fraction, Number, parameters
 from widemargin._core.samples import Samples
 from widemargin.prototypes.glvq import GLVQClassifier
 from widemargin.prototypes.initialization import class_means, revivals
+from widemargin.prototypes.optimizer import State
 from widemargin.prototypes.training import (
     Outcome,
     Run,
-    State,
     Step,
     TrainedPrototypes,
     presentation_order,
@@ -91,13 +91,13 @@ def padded_range(feature_range: np.ndarray) -> np.ndarray:
     return np.stack([feature_range[0] - width, feature_range[1] + width])
 
 
-def briefly_descending(model: TrainedPrototypes) -> GLVQClassifier:
+def glvq_like(model: TrainedPrototypes) -> GLVQClassifier:
     """Return GLVQ in batches, for trials: it needs as many prototypes."""
-    judge = GLVQClassifier(
+    other = GLVQClassifier(
         model.prototypes_per_class, init=model.init, max_iter=model._n_epochs()
     )
-    judge.classes_ = model.classes_
-    return judge
+    other.classes_ = model.classes_
+    return other
 
 
 # The rules. Each presents the samples of an epoch, moves the prototypes and counts
@@ -407,8 +407,8 @@ class LVQClassifier(TrainedPrototypes):
     def _n_epochs(self) -> int:
         return sum(epochs for _, epochs, _ in self._stages())
 
-    def _judge(self) -> GLVQClassifier:
-        return briefly_descending(self)
+    def _trial_model(self) -> GLVQClassifier:
+        return glvq_like(self)
 
     def _prepare(
         self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
@@ -426,7 +426,7 @@ class LVQClassifier(TrainedPrototypes):
     ) -> State:
         codes = self._prototype_codes
         return {
-            "prototypes": self._shown(P),
+            "prototypes": self._inverse_transform(P),
             "codes": codes,
             "rates": rates,
             "feature_range": feature_range,
@@ -504,21 +504,25 @@ class LVQClassifier(TrainedPrototypes):
                 _say_fled(name)
                 state = {**state, "given_up": stage}
             else:
-                if self._repairs(name, epoch, epochs) and not wins.all():
+                if self._revives(name, epoch, epochs) and not wins.all():
                     dead, rows = revivals(data.X, data.codes, P, labels, wins)
                     P[dead], rates[dead] = data.X[rows], rate
-                added, stay = self._changes(
+                added, stay = self._added_and_kept(
                     data, labels, lambda: nearest_of(data.X, P), rng, at, n_epochs
                 )
                 P = np.concatenate([P[stay], data.X[added]])
                 labels = np.concatenate([labels[stay], data.codes[added]])
                 rates = np.concatenate([rates[stay], np.full(len(added), rate)])
-            moved = {"prototypes": self._shown(P), "codes": labels, "rates": rates}
+            moved = {
+                "prototypes": self._inverse_transform(P),
+                "codes": labels,
+                "rates": rates,
+            }
             return Outcome({**state, **moved}, {"loss": error})
 
         return train
 
-    def _repairs(self, name: str, epoch: int, epochs: float) -> bool:
+    def _revives(self, name: str, epoch: int, epochs: float) -> bool:
         until = {"glvq": epochs / 2, "lvq1": epochs, "olvq1": epochs}.get(name, 0)
         return self.reinit_dead and epoch + 1 < until
 

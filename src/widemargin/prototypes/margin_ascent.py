@@ -51,8 +51,8 @@ from widemargin._core.checks import warn_caller
 from widemargin.margins import relative_margin
 from widemargin.margins.reweight import reweighted
 from widemargin.metrics import TangentMetric
+from widemargin.prototypes.optimizer import State
 from widemargin.prototypes.tangent_models import retract, slide
-from widemargin.prototypes.training import State
 from widemargin.tangents import Bundle
 
 START, GROWTH = 0.2, 1.05
@@ -162,9 +162,9 @@ class OneSidedPass:
     def __init__(self, X: NDArray, right: NDArray, centre: NDArray) -> None:
         self.right, self.given = right, (X, centre)
         self.scratch = Scratch()
-        self._take(X.dtype)
+        self._convert(X.dtype)
 
-    def _take(self, dtype: Any) -> None:
+    def _convert(self, dtype: Any) -> None:
         X, centre = (part.astype(dtype, copy=False) for part in self.given)
         self.X = np.ascontiguousarray(X - centre)
         self.norms = np.einsum("ij,ij->i", self.X, self.X)
@@ -182,7 +182,7 @@ class OneSidedPass:
             moved, T = rows - model[0], model[1:]
             left.append(squared_norms(moved - (moved @ T.T) @ T))
         if np.quantile(np.min(left, axis=0), 0.1) < 1e2 * self.tiny:
-            self._take(np.float64)
+            self._convert(np.float64)
         self.is_settled = True
 
     def __call__(self, stack: NDArray, gamma: NDArray, run: Any = map) -> Pass:

@@ -48,14 +48,14 @@ from widemargin.margins.losses import value_and_slope
 from widemargin.prototypes.base import no_bound
 from widemargin.prototypes.glvq import GLVQClassifier
 from widemargin.prototypes.lvq import (
-    briefly_descending,
     feature_range,
+    glvq_like,
     padded_range,
 )
+from widemargin.prototypes.optimizer import State
 from widemargin.prototypes.training import (
     Outcome,
     Run,
-    State,
     Step,
     TrainedPrototypes,
     presentation_order,
@@ -257,8 +257,8 @@ class MarginLVQClassifier(TrainedPrototypes):
         k = self.n_neighbors_ if self.decision_ == "k_nearest" else 1
         return rule, k, float(self.bandwidth_)
 
-    def _judge(self) -> GLVQClassifier:
-        return briefly_descending(self)
+    def _trial_model(self) -> GLVQClassifier:
+        return glvq_like(self)
 
     def _prepare(
         self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
@@ -271,7 +271,7 @@ class MarginLVQClassifier(TrainedPrototypes):
         self._loss = check_loss(self.loss)
         self._set_scale(data, P)
         return {
-            "prototypes": self._shown(P),
+            "prototypes": self._inverse_transform(P),
             "feature_range": feature_range(data.limits, P),
         }
 
@@ -280,7 +280,7 @@ class MarginLVQClassifier(TrainedPrototypes):
         P = np.concatenate([self._scaled(state["prototypes"]), added])
         P = self._sorted(P)
         return {
-            "prototypes": self._shown(P),
+            "prototypes": self._inverse_transform(P),
             "feature_range": feature_range(data.limits, P, state["feature_range"]),
         }
 
@@ -330,7 +330,7 @@ class MarginLVQClassifier(TrainedPrototypes):
             step = gamma * unit * (1 - epoch / n_epochs) * sums / mass
             box = padded_range(state["feature_range"])
             moved = (P - step).clip(box[0], box[1]).astype(P.dtype)
-            moved = self._shown(moved)
+            moved = self._inverse_transform(moved)
             return Outcome({**state, "prototypes": moved}, {"loss": total / mass})
 
         def online(state: State, epoch: int) -> Outcome:
@@ -340,7 +340,7 @@ class MarginLVQClassifier(TrainedPrototypes):
             box, span = padded_range(state["feature_range"]), float(n_epochs * n)
             shown = Presentations(data.X, data.codes, order, epoch * n, span)
             total = margin_epoch(P, bounds, box, shown, loss, unit, gamma, rule)
-            P = self._shown(P)
+            P = self._inverse_transform(P)
             return Outcome({**state, "prototypes": P}, {"loss": total / len(order)})
 
         return batch if self.update == "batch" else online

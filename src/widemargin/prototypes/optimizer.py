@@ -13,6 +13,7 @@ Kingma and Ba, "Adam: a method for stochastic optimization", ICLR 2015.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
@@ -20,7 +21,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from widemargin._compute.engines import formula
-from widemargin._core.arrays import in_dtype, numpy_dtype, to_device, to_numpy, xp_of
+from widemargin._core.arrays import (
+    in_dtype,
+    largest_of,
+    numpy_dtype,
+    to_device,
+    to_numpy,
+    xp_of,
+)
 
 State = dict[str, Any]
 # A slice of the rows, and the learning rate there.
@@ -53,10 +61,22 @@ def grow(state: State, name: str, like: Any) -> State:
     return grown
 
 
-def take(state: State, name: str, rows: Any) -> State:
-    """Moments of some rows of a parameter."""
-    m, v, t = moments_of(name)
-    return {m: state[m][rows], v: state[v][rows], t: state[t]}
+def edited(
+    state: State, kept: np.ndarray, codes: np.ndarray, added: dict[str, np.ndarray]
+) -> State:
+    """Return a state with the prototypes that are kept, and those `added`.
+
+    By the name of each parameter with a row per prototype `added` has its new rows,
+    of the classes `codes`; their moments begin anew.
+    """
+    if kept.all() and not len(codes):
+        return state
+    for name, rows in added.items():
+        m, v, _ = moments_of(name)
+        some = {**state, m: state[m][kept], v: state[v][kept]}
+        parameter = np.concatenate([state[name][kept], rows])
+        state = {**some, **grow(some, name, parameter), name: parameter}
+    return {**state, "codes": np.concatenate([state["codes"][kept], codes])}
 
 
 def adam(
@@ -138,16 +158,11 @@ def run_batches(
     wins = np.zeros(len(state["prototypes"]), dtype=np.int64)
     given = {f"{name}_unit": unit for name, unit in units.items()}
     now = {**state, **given, "loss": 0.0, "wins": wins}
-    now = {key: put_arrays(value, descent.device) for key, value in now.items()}
+    now = {key: to_device(value, descent.device) for key, value in now.items()}
     for rows, rate in batches:
         now |= descent.step(now, rows, rate)
     after = {key: to_numpy(now[key]) for key in state}
     return after, float(now["loss"]), to_numpy(now["wins"])
-
-
-def put_arrays(value: Any, device: Any) -> Any:
-    """Return an array on the device, and all else as it is."""
-    return to_device(value, device) if isinstance(value, np.ndarray) else value
 
 
 def batch_edges(size: int, n: int) -> np.ndarray:
@@ -172,3 +187,22 @@ def shuffled_batches(
         now = rate * (1 - t / (n_epochs * len(pieces)))
         # A Python number: it leaves the dtype of what it multiplies.
         yield slice(*pieces[i]), float(now)
+
+
+@contextmanager
+def stepping() -> Iterator[None]:
+    """Let steps leave the numbers: a rate may be too large, which `is_sound` tells."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        yield
+
+
+def is_sound(model: Any, state: State) -> bool:
+    """Whether a state has finite numbers, and prototypes with finite distances."""
+    numbers = (v for v in state.values() if isinstance(v, float | np.ndarray))
+    if not all(bool(np.isfinite(value).all()) for value in numbers):
+        return False
+    if "prototypes" not in state:
+        return True
+    P = model._transform_prototypes(state["prototypes"])
+    # They may leave the room of the samples.
+    return largest_of(P) <= (1e150 if numpy_dtype(P) == np.float64 else 1e16)

@@ -45,12 +45,12 @@ from widemargin._core.samples import Samples, check_samples, check_X
 from widemargin.margins import Sigmoid, check_loss
 from widemargin.prototypes import optimizer
 from widemargin.prototypes.base import no_bound
+from widemargin.prototypes.counts import prototype_counts, unused
 from widemargin.prototypes.glvq import coefficients
-from widemargin.prototypes.initialization import prototype_counts, unused
+from widemargin.prototypes.optimizer import State
 from widemargin.prototypes.training import (
     Outcome,
     Run,
-    State,
     Step,
     TrainedPrototypes,
     with_relative_weights,
@@ -425,17 +425,17 @@ class RelationalLVQClassifier(TrainedPrototypes):
         shown = {"support": samples.rows[used], "coefficients": A, "self_terms": own}
         return {**state, **shown, "vectors": vectors}
 
-    def _fitted(self, state: State) -> dict[str, Any]:
-        fitted = super()._fitted(state)
+    def _fitted_attributes(self, state: State) -> dict[str, Any]:
+        fitted = super()._fitted_attributes(state)
         if not callable(self._metric):
             del fitted["support_vectors_"]
         if "medoids" in state:
             fitted["prototype_indices_"] = state["support"]
         return fitted
 
-    def _keep(self, state: State) -> None:
+    def _store(self, state: State) -> None:
         # There is no way to go on from here.
-        self._take(state)
+        self._set_fitted(state)
 
     def _step(self, data: Related, rng: np.random.RandomState, n_epochs: float) -> Step:
         loss, weights = self._checked_loss(), data.samples.weights

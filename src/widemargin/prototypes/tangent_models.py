@@ -41,7 +41,7 @@ from widemargin._core.split import folds_of_classes
 from widemargin.metrics import TangentMetric
 from widemargin.metrics.tangent import DEFAULT_SPRING
 from widemargin.prototypes.base import PrototypeClassifier, no_bound
-from widemargin.prototypes.initialization import prototype_counts
+from widemargin.prototypes.counts import prototype_counts
 from widemargin.tangents import Bundle, orthonormalize
 
 SIDES = ("reference", "both")

@@ -46,6 +46,7 @@ from widemargin._core.params import (
 from widemargin._core.samples import Samples, merge_duplicates
 from widemargin._core.temperature import LeftOut
 from widemargin.prototypes.base import no_bound, with_mean_one
+from widemargin.prototypes.optimizer import State
 from widemargin.prototypes.tangent_models import (
     ONE_SIDED,
     TangentModels,
@@ -57,7 +58,6 @@ from widemargin.prototypes.training import (
     TANGENT_GAIN,
     Outcome,
     Run,
-    State,
     Step,
     Stream,
     TrainedPrototypes,
@@ -396,7 +396,7 @@ class TDNeuronClassifier(TangentModels, TrainedPrototypes):
         with held_threads(self.n_jobs) as run:
             self.metric_ = replace(ONE_SIDED, pass_size=len(samples))
             state, history = self._learn(samples, rng, run)
-        self._keep(state)
+        self._store(state)
         self.n_iter_, self.history_ = state["n_steps"], history
         self._calibrate_by(samples)
         self._stream = Stream()
@@ -501,7 +501,7 @@ class TDNeuronClassifier(TangentModels, TrainedPrototypes):
             old.scale,
         )
 
-    def _fitted(self, state: State) -> dict[str, Any]:
+    def _fitted_attributes(self, state: State) -> dict[str, Any]:
         units, dtype = state["units"], state["dtype"]
         # Steeper ones are steps, and a product with a distance might be no number.
         steepest = 345.0 if dtype == np.float64 else 85.0

@@ -14,28 +14,26 @@ numbers that are not finite, and ``partial_fit`` are here, once for all of them.
 learner in forty lines is tests/prototypes/test_adding_one.py.
 
 A state has "prototypes", in the user's units, and "codes", their classes; `_start` gets
-the first ones from `_place`. `_scaled` and `_shown` go to the space of training and
-back. Where "auto" may add prototypes a step asks `_changes` which come and which go,
-and `_judge` is the model that "auto" tries, `lvq.briefly_descending(self)` for learners
-that are not GLVQ. Distances by products cancel far from the origin: a step centres its
-samples first.
+the first ones from `_place`. `_transform_prototypes` and `_inverse_transform`
+go to the space of training and back. Where "auto" may add prototypes a step asks
+`_added_and_kept` which come and which stay, and `_trial_model` is the model that "auto"
+tries, `lvq.glvq_like(self)` for learners that are not GLVQ. Distances by products
+cancel far from the origin: a step centres its samples first.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
 from widemargin._compute.machine import held_threads
 from widemargin._core import shards
-from widemargin._core.arrays import largest_of, numpy_dtype
+from widemargin._core.arrays import numpy_dtype
 from widemargin._core.callbacks import FitProgress
 from widemargin._core.checks import (
     SIZES,
@@ -44,7 +42,6 @@ from widemargin._core.checks import (
     warn_caller,
 )
 from widemargin._core.classifier import fit_method, restore_on_failure
-from widemargin._core.duplicates import duplicate_groups
 from widemargin._core.lazy import without_callbacks
 from widemargin._core.params import check_declared
 from widemargin._core.samples import (
@@ -53,32 +50,26 @@ from widemargin._core.samples import (
     check_samples,
     merge_duplicates,
 )
-from widemargin._core.select import smallest
 from widemargin._core.split import (
-    folds_of_classes,
     hold_out_of_classes,
     none_held_out,
 )
 from widemargin._core.temperature import LeftOut
 from widemargin.prototypes.base import PrototypeClassifier, with_mean_one
-from widemargin.prototypes.initialization import (
-    chosen_scale,
-    given_prototypes,
-    initial_prototypes,
-    most_prototypes,
+from widemargin.prototypes.counts import (
+    check_counts,
+    largest_count,
     prototype_counts,
     rows_to_add,
     unused,
 )
+from widemargin.prototypes.initialization import (
+    chosen_scale,
+    given_prototypes,
+    initial_prototypes,
+)
+from widemargin.prototypes.optimizer import State, is_sound, stepping
 
-State = dict[str, Any]
-# Prototypes per class that "auto" tries before it lets them grow.
-COUNTS = (1, 2, 5)
-# Folds that it is chosen by, how many samples of each are asked, and how many per class
-# train a trial. Settled on quarters held out of training sets and on drawn samples, see
-# benchmarks/prototypes.md. One fold of many samples is not
-# enough: of 30 000 rows of one Gaussian per class GMLVQ took 145 prototypes for 5.
-FOLDS, ASKED, PER_CLASS = 3, 2000, 400
 # The model of a stream is begun with WARMUP_ROWS samples, and a small batch is joined
 # with earlier samples to MIN_BATCH. The pace, by which the first learning rate is
 # multiplied, is clip(ERROR_GAIN * error rate, LEAST_PACE, 1). Tangent models make one
@@ -102,25 +93,6 @@ class Outcome(NamedTuple):
 
 
 Step = Callable[[State, int], Outcome]
-
-
-@contextmanager
-def stepping() -> Iterator[None]:
-    """Let steps leave the numbers: a rate may be too large, which `is_sound` tells."""
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        yield
-
-
-def is_sound(model: Any, state: State) -> bool:
-    """Whether a state has finite numbers, and prototypes with finite distances."""
-    numbers = (v for v in state.values() if isinstance(v, float | np.ndarray))
-    if not all(bool(np.isfinite(value).all()) for value in numbers):
-        return False
-    if "prototypes" not in state:
-        return True
-    P = model._placed_again(state["prototypes"])
-    # They may leave the room of the samples.
-    return largest_of(P) <= (1e150 if numpy_dtype(P) == np.float64 else 1e16)
 
 
 def check_scale(limits: Any) -> None:
@@ -193,10 +165,11 @@ def run_epochs(
 ) -> tuple[State, dict[str, list]]:
     """Step from `state` until the epochs, the learner or the held-out samples say stop.
 
-    `model` takes every state as its own (``_take``), so that callbacks and held-out
-    samples see it. Returned is the last state, or the best on `held`, the first of
-    equals; never one that is not finite. Where there is a `last` step, it is the last
-    epoch, and takes what would else be returned. Callbacks are `told` in a fit.
+    Every state becomes that of the `model` (``_set_fitted``), so that callbacks and
+    held-out samples see it. Returned is the last state, or the best on `held`, the
+    first of equals; never one that is not finite. Where there is a `last` step, it is
+    the last epoch, and takes what would else be returned. Callbacks are `told` in a
+    fit.
     """
     history: dict[str, list] = {}
     best, best_score, waited = state, -np.inf, 0
@@ -206,7 +179,7 @@ def run_epochs(
         X=samples.X,
         y=samples.labels,
         sample_weight=samples.weights,
-        state=lambda: model._fitted(state),
+        state=lambda: model._fitted_attributes(state),
     )
     done = False
     for epoch in progress:
@@ -228,7 +201,7 @@ def run_epochs(
         state = outcome.state
         for key, value in outcome.row.items():
             history[key].append(value)
-        model._take(state)
+        model._set_fitted(state)
         done = outcome.done
         if held is not None:
             score = fraction_right(model, held)
@@ -371,9 +344,9 @@ class TrainedPrototypes(PrototypeClassifier):
 
     def _check_parameters(self) -> None:
         check_declared(self)
-        most_prototypes(self.prototypes_per_class)
+        check_counts(self.prototypes_per_class)
 
-    def _fitted(self, state: State) -> dict[str, Any]:
+    def _fitted_attributes(self, state: State) -> dict[str, Any]:
         """Attributes that make a usable model of a state."""
         fitted = {name: state[key] for key, name in self._state_names.items()}
         labels = self.prototype_labels_
@@ -381,8 +354,9 @@ class TrainedPrototypes(PrototypeClassifier):
             labels = self.classes_[state["codes"]]
         return {**fitted, "prototype_labels_": labels}
 
-    def _take(self, state: State) -> None:
-        for name, value in self._fitted(state).items():
+    def _set_fitted(self, state: State) -> None:
+        """Set the fitted attributes of a usable model."""
+        for name, value in self._fitted_attributes(state).items():
             setattr(self, name, value)
 
     def _check_samples(self, *args: Any, **options: Any) -> Samples:
@@ -391,9 +365,9 @@ class TrainedPrototypes(PrototypeClassifier):
         self.classes_ = samples.classes
         return with_relative_weights(samples)
 
-    def _keep(self, state: State) -> None:
+    def _store(self, state: State) -> None:
         """Store the model, and what more `partial_fit` needs to go on."""
-        self._take(state)
+        self._set_fitted(state)
         inner = {*self._state_names, *self._of_samples, "codes"}
         self._training = {key: state[key] for key in state.keys() - inner}
 
@@ -469,7 +443,7 @@ class TrainedPrototypes(PrototypeClassifier):
                 patience=self.n_iter_no_change,
             )
             state = self._postprocess(state, data)
-        self._keep(state)
+        self._store(state)
         if held is not None:
             samples = held
             self._calibrate(self._said_of(with_mean_one(held)))
@@ -561,7 +535,7 @@ class TrainedPrototypes(PrototypeClassifier):
                 "this batch leads to prototypes without finite squares; the model is "
                 "kept as it was. A smaller learning_rate, or scaled data, may help."
             )
-        self._keep(state)
+        self._store(state)
         if before is None:
             self._calibrate_by(samples)
         else:
@@ -609,7 +583,10 @@ class TrainedPrototypes(PrototypeClassifier):
         if hasattr(self, "_is_part"):
             self._size = self._is_part._size
         elif not self._is_trial:
-            self._size = self._chosen_size(samples)
+            self._size = None
+            if self._grows:
+                most = int(self._counts(samples).max())
+                self._size = largest_count(self, samples, most)
         counts = self._counts(samples)
         if isinstance(self.init, str):
             if self.init_labels is not None:
@@ -627,7 +604,7 @@ class TrainedPrototypes(PrototypeClassifier):
                 samples.X.shape[1],
                 numpy_dtype(samples.X),
             )
-            P = self._placed(P)
+            P = self._transform_samples(P)
         self.prototype_labels_ = self.classes_[codes]
         return P
 
@@ -638,57 +615,20 @@ class TrainedPrototypes(PrototypeClassifier):
         )
         return counts if self._size is None else np.minimum(counts, self._size)
 
-    def _chosen_size(self, samples: Samples) -> int | None:
-        """Return how many prototypes "auto" allows a class; None if they may grow.
-
-        `smallest` judges short trainings by samples that they have not seen. A trial
-        has up to 400 samples per class, in the proportions of all, whatever their
-        number.
-        """
-        self._size = None
-        most = int(self._counts(samples).max())
-        sizes = [size for size in COUNTS if size == 1 or size < most]
-        if not self._grows:
-            return None
-        codes = samples.codes
-        groups = None
-        if not self._exact_weights:
-            pairwise = get_tags(self).input_tags.pairwise
-            own = samples.with_own_columns() if pairwise else samples
-            groups = duplicate_groups(own.X, codes)
-        folds, trials = folds_of_classes(codes, FOLDS, groups=groups), []
-        if not folds or len(np.unique(codes)) < 2:
-            return None
-        judge = self._judge()
-        for rows in folds:
-            random = np.random.RandomState(0)
-            asked = random.permutation(rows)[:ASKED]
-            others = np.delete(np.arange(len(samples)), rows)
-            part = min(1.0, PER_CLASS * len(self.classes_) / len(others))
-            spare = hold_out_of_classes(codes[others], 1 - part, random, needed=False)
-            fit = samples.take(others[~spare])
-            data = judge._prepare(fit, np.random.RandomState(0), map, False)
-            trials.append((data, samples.take(asked)))
-        return smallest(
-            [*sizes, None],
-            lambda size: judge._trial(size)._wrong(trials),
-            np.concatenate([asked.weights for _, asked in trials]),
-        )
-
-    def _judge(self) -> Any:
-        """Return the model that trials are made with: one that descends in batches."""
+    def _trial_model(self) -> Any:
+        """Return the model that counts are tried with: one that descends in batches."""
         return self
 
-    def _placed(self, P: np.ndarray) -> np.ndarray:
-        """Map the user's prototypes to the space they are trained in."""
+    def _transform_samples(self, X: np.ndarray) -> np.ndarray:
+        """Map samples to the space that prototypes are trained in."""
+        return self._scaled(X)
+
+    def _transform_prototypes(self, P: np.ndarray) -> np.ndarray:
+        """Map the prototypes of a state to the space that they are trained in."""
         return self._scaled(P)
 
-    def _placed_again(self, P: np.ndarray) -> np.ndarray:
-        """Map prototypes of a state to the space they are trained in."""
-        return self._scaled(P)
-
-    def _shown(self, P: np.ndarray) -> np.ndarray:
-        """Map prototypes back from the space they are trained in."""
+    def _inverse_transform(self, P: np.ndarray) -> np.ndarray:
+        """Map prototypes back from the space that they are trained in."""
         return P if self.scale_ is None else P * self.scale_
 
     @property
@@ -696,7 +636,7 @@ class TrainedPrototypes(PrototypeClassifier):
         """Whether the data decide how many prototypes there are."""
         return is_auto(self.prototypes_per_class) and isinstance(self.init, str)
 
-    def _changes(
+    def _added_and_kept(
         self,
         samples: Any,
         codes: np.ndarray,

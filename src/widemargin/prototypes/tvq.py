@@ -49,6 +49,7 @@ from widemargin.prototypes.margin_ascent import (
     Plateau,
     model_passes,
 )
+from widemargin.prototypes.optimizer import State, is_sound, stepping
 from widemargin.prototypes.tangent_models import (
     TangentModels,
     Trials,
@@ -63,11 +64,8 @@ from widemargin.prototypes.training import (
     TANGENT_GAIN,
     Outcome,
     Run,
-    State,
     Step,
     TrainedPrototypes,
-    is_sound,
-    stepping,
 )
 from widemargin.tangents import Bundle
 
@@ -371,7 +369,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         if self.init != "hss" or not is_auto(self.learning_rate):
             return False
         start = copy(self)
-        start._take(state)
+        start._set_fitted(state)
         rows = np.random.RandomState(0).permutation(len(data.samples))[:TOLD]
         some = data.take(rows)
         D = start._reduced(start._bundle_distances(some.bundle))
@@ -398,13 +396,13 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
             step, done, epoch = without._climb(others), False, 0
             while not done:
                 if epoch in marks:
-                    without._take(state)
+                    without._set_fitted(state)
                     found[epoch] = without._reduced(without._bundle_distances(asked))
                 after = step(state, epoch)
                 epoch, sound = epoch + 1, is_sound(without, after.state)
                 state = after.state if sound else state
                 done = after.done or not sound or epoch == self.max_iter
-            without._take(state)
+            without._set_fitted(state)
             last = without._reduced(without._bundle_distances(asked))
         return np.stack([found.get(mark, last) for mark in marks])
 

@@ -13,6 +13,7 @@ from widemargin.prototypes import (
     LVQClassifier,
     MarginLVQClassifier,
 )
+from widemargin.prototypes.counts import briefly_trained
 
 MODELS = (GLVQClassifier, GMLVQClassifier, LVQClassifier, KernelLVQClassifier)
 
@@ -71,7 +72,7 @@ def test_numbers_that_are_given_are_not_judged(monkeypatch):
     def refuse(*args, **options):
         raise AssertionError
 
-    monkeypatch.setattr("widemargin.prototypes.training.smallest", refuse)
+    monkeypatch.setattr("widemargin.prototypes.counts.smallest", refuse)
     X, y = gaussians(200)
     assert len(GLVQClassifier(4, random_state=0).fit(X, y).prototypes_) == 20
 
@@ -93,12 +94,12 @@ def test_models_that_are_trained_together_are_those_trained_alone(monkeypatch, s
     data = [model._prepare(one, None, map, False) for one in trials]
     states = []
     for together in (1000, 0):
-        monkeypatch.setattr("widemargin.prototypes.glvq.TOGETHER", together)
+        monkeypatch.setattr("widemargin.prototypes.counts.TOGETHER", together)
         trial = model._trial(2)
         starts = [trial._start(one, np.random.RandomState(0)) for one in data]
         # The unit of a step is one for all.
         starts = [{**start, "spread": starts[0]["spread"]} for start in starts]
-        states.append(trial._briefly_trained(data, starts))
+        states.append(briefly_trained(trial, data, starts))
     for together, alone in zip(*states, strict=True):
         np.testing.assert_array_equal(together["codes"], alone["codes"])
         # The smallest gradient that counts is a share of the largest of all.
