@@ -208,8 +208,9 @@ MOST_DISTANCES = 2**30
 
 def rows_in_budget(bytes_per_row: float, n_jobs: int | None = 1) -> int:
     """How many rows of `bytes_per_row` each worker may hold at once, at least one."""
+    workers = 1 if n_jobs == 1 else worker_count(n_jobs)
     budget = get_config()["working_memory"] * 2**20
-    return max(1, int(budget / (worker_count(n_jobs) * max(1.0, bytes_per_row))))
+    return max(1, int(budget / (workers * max(1.0, bytes_per_row))))
 
 
 class Scratch(local):

@@ -127,16 +127,12 @@ class Samples:
         return self.classes[self.codes]
 
     @cached_property
-    def _limits(self) -> Any:
+    def limits(self) -> Any:
+        """(2, d) smallest and largest value of every feature."""
         if not len(self):
             return np.zeros((2, self.X.shape[1]))
         xp = xp_of(self.X)
         return xp.stack([xp.min(self.X, axis=0), xp.max(self.X, axis=0)])
-
-    @property
-    def limits(self) -> Any:
-        """(2, d) smallest and largest value of every feature."""
-        return self._limits
 
     @cached_property
     def observations(self) -> NDArray | None:
@@ -367,7 +363,7 @@ def merge_duplicates(samples: Samples) -> Samples:
     totals = np.add.reduceat(ordered.weights, starts)
     merged = replace(merged, weights=totals, inverse=groups)
     # The same rows have the same limits.
-    merged.__dict__["_limits"] = samples._limits
+    merged.__dict__["limits"] = samples.limits
     return merged
 
 

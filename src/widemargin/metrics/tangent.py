@@ -107,9 +107,9 @@ FADED = 0.15
 class TangentMetric:
     """A tangent distance: what may vary, which end moves, and what moving costs.
 
-    Estimators hold one: it checks itself, fits its generator, gives samples their
-    frames and bundles their distances. It never changes; :meth:`check` and
-    :meth:`fit` return another.
+    Estimators hold one: it checks its parameters, fits its generator, gives samples
+    their frames and bundles their distances. It never changes; :meth:`fit` returns
+    another.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class TangentMetric:
     >>> from widemargin.metrics import TangentMetric
     >>> X = np.array([[0.0, 0.0], [3.0, 4.0]])
     >>> metric = TangentMetric(np.array([[1.0, 0.0]]), sides="reference", spring=0)
-    >>> metric = metric.check().fit(X)
+    >>> metric = metric.fit(X)
     >>> metric.squared_distances(metric.bundle(X))
     array([[ 0., 16.],
            [16.,  0.]])
@@ -143,8 +143,18 @@ class TangentMetric:
     spring: float = DEFAULT_SPRING
     pass_size: int | None = None
 
+    def __post_init__(self) -> None:
+        check_option("sides", self.sides, SIDES)
+        tangents = check_tangents(self.tangents)
+        if self.sides == "midpoint":
+            require_generator(tangents)
+        if self.pass_size is not None:
+            check_count("pass_size", self.pass_size, low=0)
+        # A spring is a float, and an array of tangents one of floats.
+        vars(self).update(tangents=tangents, spring=check_spring(self.spring))
+
     def check(self, sides: Iterable[str] = SIDES) -> Self:
-        """Return the same metric, all its parameters checked.
+        """Return the same metric if its sides are among those that are allowed.
 
         Parameters
         ----------
@@ -154,16 +164,11 @@ class TangentMetric:
         Returns
         -------
         TangentMetric
-            Its spring is a float, and an array of tangents one of floats.
         """
         if not isinstance(sides, list | tuple | set | frozenset | dict):
             raise ValueError(f"sides must list some of {SIDES}; got {sides!r}.")
         check_option("sides", self.sides, sides)
-        spring = check_spring(self.spring)
-        tangents = check_tangents(self.tangents)
-        if self.sides == "midpoint":
-            require_generator(tangents)
-        return replace(self, tangents=tangents, spring=spring, pass_size=self._asked)
+        return self
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Return the metric with a fitted clone of its generator as `tangents`.
@@ -192,17 +197,7 @@ class TangentMetric:
     def looks_at(self, end: str) -> bool:
         """Whether the distance looks at the tangents of "query" or "reference"."""
         check_option("end", end, ("query", "reference"))
-        return end in ENDS[self._sides]
-
-    @property
-    def _sides(self) -> str:
-        return check_option("sides", self.sides, SIDES)
-
-    @property
-    def _asked(self) -> int | None:
-        if self.pass_size is None:
-            return None
-        return check_count("pass_size", self.pass_size, low=0)
+        return end in ENDS[self.sides]
 
     def bundle(
         self,
@@ -230,7 +225,7 @@ class TangentMetric:
         Bundle
             Frames have the dtype of the points.
         """
-        bare = self._sides == "midpoint" or (end is not None and not self.looks_at(end))
+        bare = self.sides == "midpoint" or (end is not None and not self.looks_at(end))
         tangents = None if bare else self.tangents
         bundle = as_bundle(X, tangents, y, n_jobs=n_jobs)
         return bundle.astype(numpy_dtype(bundle.points))
@@ -301,7 +296,7 @@ class TangentMetric:
             None where nothing is gained.
         """
         _check_bundle("y", y)
-        if self._sides == "midpoint" or y.is_shared:
+        if self.sides == "midpoint" or y.is_shared:
             return None
         return References(y.points, y.frames)
 
@@ -318,8 +313,11 @@ class TangentMetric:
 
     def _distances(self, x, y, sides, prepared, *, squared, n_jobs) -> NDArray:
         """Choose how pairs are computed."""
-        sides = check_option("sides", self.sides if sides is None else sides, SIDES)
-        spring = check_spring(self.spring)
+        if sides is None:
+            sides = self.sides
+        else:
+            check_option("sides", sides, SIDES)
+        spring = self.spring
         symmetric = y is None and sides in SYMMETRIC
         y = x if y is None else y
         for name, bundle in (("x", x), ("y", y)):
@@ -343,7 +341,7 @@ class TangentMetric:
             sides, spring = on_a_shared_frame(sides, spring)
         options = {
             "squared": squared, "symmetric": symmetric, "n_jobs": n_jobs,
-            "references": prepared, "pass_size": self._asked,
+            "references": prepared, "pass_size": self.pass_size,
         }  # fmt: skip
         return all_pairs(x.points, x.frames, y.points, y.frames, sides, spring, options)
 
@@ -368,7 +366,7 @@ class TangentMetric:
             Whether there are any, and the distance is two-sided.
         """
         _check_bundle("bundle", bundle)
-        if self._sides != "both" or bundle.n_tangents == 0:
+        if self.sides != "both" or bundle.n_tangents == 0:
             return False
         if self.fades(bundle):
             warn_caller(
@@ -428,7 +426,7 @@ def metric_of(tangents: Any, sides: str, spring: Any) -> TangentMetric:
     """Metric of an estimator, checked; "auto" is two-sided and free until then."""
     check_option("sides", sides, ("auto", *SIDES))
     spring = DEFAULT_SPRING if is_auto(spring) else spring
-    return TangentMetric(tangents, "both" if sides == "auto" else sides, spring).check()
+    return TangentMetric(tangents, "both" if sides == "auto" else sides, spring)
 
 
 def require_generator(tangents: Any) -> None:
@@ -579,16 +577,16 @@ def check_ends(
 
     Says which tangents are missing, and warns of blanks.
     """
-    known = tangents if is_generator(tangents) else None
-    metric = TangentMetric(known, check_option("sides", sides, allowed), spring)
-    metric = replace(metric, spring=check_spring(spring))
-    x, y = check_pair(X, Y)
-    own = Y is None and Y_tangents is None
+    check_option("sides", sides, allowed)
     if sides == "midpoint":
         at_ends = X_tangents is not None or Y_tangents is not None
-        require_generator(None if at_ends else tangents)
-        metric = replace(metric, tangents=tangents)
+        metric = TangentMetric(None if at_ends else tangents, sides, spring)
+        x, y = check_pair(X, Y)
         return metric, Bundle.bare(x), None if Y is None else Bundle.bare(y)
+    known = tangents if is_generator(tangents) else None
+    metric = TangentMetric(known, sides, spring)
+    x, y = check_pair(X, Y)
+    own = Y is None and Y_tangents is None
     x_end, y_end = Bundle.bare(x), Bundle.bare(y)
     if metric.looks_at("query") or own:
         end = "X" if metric.looks_at("query") or X_tangents is not None else "Y"

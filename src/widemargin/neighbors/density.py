@@ -525,7 +525,7 @@ class DensityClassifier(KernelDensities):
 
     def _given_metric(self) -> TangentMetric:
         if isinstance(self.metric, TangentMetric):
-            return self.metric.check()
+            return self.metric
         if callable(self.metric):
             return FunctionMetric(function=self.metric)
         check_option("metric", self.metric, ("euclidean",))
