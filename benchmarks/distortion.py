@@ -35,7 +35,7 @@ from widemargin.datasets import load_mnist
 from widemargin.datasets.digits import read_idx
 from widemargin.metrics import image_distortion_distances
 from widemargin.neighbors import TangentKNeighborsClassifier
-from widemargin.neighbors.candidates import FeatureCandidates
+from widemargin.neighbors.index import FeatureCandidates
 from widemargin.tangents import Bundle, DirectionFeatures
 
 SHAPE = (28, 28)

@@ -240,7 +240,7 @@ def test_sums_and_steps_on_a_device_are_those_of_the_cpu(dtype):
     from widemargin.margins import Exponential, Sigmoid
     from widemargin.prototypes import optimizer
     from widemargin.prototypes.glvq import Centred, glvq_sums
-    from widemargin.prototypes.learned_metrics import FullMatrix
+    from widemargin.prototypes.gmlvq import FullMatrix
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     rng = np.random.default_rng(0)

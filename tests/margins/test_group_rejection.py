@@ -8,8 +8,7 @@ from widemargin.margins import (
     reject_threshold,
     reject_thresholds,
 )
-from widemargin.margins.group_rejection import deltas_of
-from widemargin.margins.rejection import samples_needed
+from widemargin.margins.rejection import deltas_of, samples_needed
 
 RNG = np.random.RandomState(0)
 

@@ -25,7 +25,7 @@ from widemargin.margins import (
     samples_for_alpha,
     smallest_alpha,
 )
-from widemargin.meta.left_out_neighbors import has_closed_form
+from widemargin.meta.conformal import has_closed_form
 from widemargin.tangents import ImageTangents
 
 X, y = load_digits(return_X_y=True)

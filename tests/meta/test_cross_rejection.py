@@ -12,7 +12,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from widemargin import HSSClassifier, RejectingClassifier
 from widemargin.margins import confidence_of, cross_conformal_level
-from widemargin.meta.cross_rejection import alpha_for, folds_at_random, least_error
+from widemargin.meta.rejecting import alpha_for, folds_at_random, least_error
 
 X, y = load_digits(return_X_y=True)
 ORDER = np.random.RandomState(0).permutation(len(X))

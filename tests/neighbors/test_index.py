@@ -8,8 +8,7 @@ from widemargin._compute.engines import chosen
 from widemargin._core import arrays
 from widemargin.metrics import TangentMetric, tangent_distances
 from widemargin.neighbors.base import Wanted, index_of
-from widemargin.neighbors.candidates import FeatureCandidates
-from widemargin.neighbors.index import FunctionMetric, Index
+from widemargin.neighbors.index import FeatureCandidates, FunctionMetric, Index
 from widemargin.neighbors.plain import PlainIndex
 from widemargin.neighbors.pruned import PrunedIndex
 from widemargin.tangents import Bundle, as_bundle

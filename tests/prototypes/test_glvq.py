@@ -32,8 +32,12 @@ from widemargin.prototypes.glvq import (
     Centred,
     glvq_sums,
 )
-from widemargin.prototypes.gmlvq import discriminant_directions
-from widemargin.prototypes.learned_metrics import Diagonal, FullMatrix, Local
+from widemargin.prototypes.gmlvq import (
+    Diagonal,
+    FullMatrix,
+    Local,
+    discriminant_directions,
+)
 
 rng = np.random.RandomState(0)
 X = rng.standard_normal((30, 4))

@@ -95,7 +95,7 @@ def test_gradient_in_the_weights(loss, symmetric):
     all_of_them = [Block(slice(None), slice(None), (D + D.T) / 2)]
     sums = relational_sums(A, labels, all_of_them, *given)
     assert sums.loss == pytest.approx(cost(A))
-    np.testing.assert_allclose(sums.weights, numerical(cost, A), atol=1e-6)
+    np.testing.assert_allclose(sums.gradients["weights"], numerical(cost, A), atol=1e-6)
     assert sums.wins.sum() == 9
     # Made of the samples of their class, the first four of each.
     order = np.argsort(codes, kind="stable")
@@ -111,7 +111,7 @@ def test_gradient_in_the_weights(loss, symmetric):
     assert sums.loss == pytest.approx(cost(A))
     inside = labels[:, None] == codes
     expected = numerical(cost, A)[inside]
-    np.testing.assert_allclose(sums.weights[inside], expected, atol=1e-6)
+    np.testing.assert_allclose(sums.gradients["weights"][inside], expected, atol=1e-6)
 
 
 def test_weights_are_a_mixture_of_the_own_class():

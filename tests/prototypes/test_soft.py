@@ -15,12 +15,8 @@ from widemargin.prototypes import (
     KernelLVQClassifier,
     TVQClassifier,
 )
-from widemargin.prototypes.glvq import Pairs
-from widemargin.prototypes.soft import (
-    SoftLoss,
-    leave_one_out,
-    soft_pairs,
-)
+from widemargin.prototypes.base import leave_one_out
+from widemargin.prototypes.glvq import SoftLoss, soft_pairs
 
 rng = np.random.RandomState(0)
 D = rng.uniform(0.5, 3, (20, 6))
@@ -50,7 +46,7 @@ def test_a_class_too_far_to_be_said_is_infinitely_far():
 @pytest.mark.parametrize("kind", ["rslvq", "cross_entropy"])
 def test_losses_and_slopes(kind):
     T, step = 0.7, 1e-6
-    pairs = Pairs(*soft_pairs(D, labels, codes, weights, SoftLoss(kind, T)))
+    pairs = soft_pairs(D, labels, codes, weights, SoftLoss(kind, T))
     assert pairs.loss == pytest.approx(slow(D, kind, T))
     for i, j in [(0, 0), (3, 1), (7, 5), (12, 2)]:
         up, down = D.copy(), D.copy()

@@ -27,11 +27,6 @@ from widemargin.margins.conformal import (
     samples_for_alpha,
     smallest_alpha,
 )
-from widemargin.margins.group_rejection import (
-    GroupThresholds,
-    common_threshold,
-    reject_thresholds,
-)
 from widemargin.margins.losses import (
     Exponential,
     Hinge,
@@ -45,8 +40,11 @@ from widemargin.margins.monitoring import ErrorBounds, error_bounds
 from widemargin.margins.perceptrons import PerceptronBounds, perceptron_bounds
 from widemargin.margins.rejection import (
     ErrorRejectCurve,
+    GroupThresholds,
+    common_threshold,
     error_reject_curve,
     reject_threshold,
+    reject_thresholds,
     smallest_max_error,
 )
 from widemargin.margins.reweight import margin_reweight

@@ -60,12 +60,13 @@ from widemargin._core.temperature import LeftOut, fit_temperature, softmax_of_co
 from widemargin.metrics import TangentMetric
 from widemargin.metrics.tangent import metric_of
 from widemargin.neighbors.base import RemembersSamples, Wanted, index_of
-from widemargin.neighbors.candidates import (
+from widemargin.neighbors.index import (
+    LEAST,
     FeatureCandidates,
+    FunctionMetric,
     check_transform,
     fit_transform,
 )
-from widemargin.neighbors.index import LEAST, FunctionMetric
 from widemargin.tangents import Bundle
 from widemargin.tangents.generator import tangents_meant
 from widemargin.tangents.transform import check_transformations, copies

@@ -60,12 +60,12 @@ from widemargin.margins import relative_margin
 from widemargin.metrics import TangentMetric
 from widemargin.metrics.tangent import metric_of
 from widemargin.neighbors.base import RemembersSamples, Wanted, index_of
-from widemargin.neighbors.candidates import (
+from widemargin.neighbors.index import (
     FeatureCandidates,
+    FunctionMetric,
     check_transform,
     fit_transform,
 )
-from widemargin.neighbors.index import FunctionMetric
 from widemargin.tangents import Bundle
 from widemargin.tangents.generator import TangentGenerator, tangents_meant
 from widemargin.tangents.transform import check_transformations, copies

@@ -9,6 +9,21 @@ squared distance to the nearest reference of class c the margin of label c is
 
 in [-1, 1] and positive exactly for the predicted class.
 
+Probabilities are a softmax over the classes of the relative distances
+``D_c / (D_first + D_second)``, the denominator being the sum of the two smallest:
+between two classes their difference is the margin, and probabilities rise with margins.
+Its temperature (`widemargin._core.temperature`) is fitted to samples that were held
+out, or that are left out one at a time, `leave_one_out`: of the weight M that a
+prototype p stands for, one part is that of a sample x which it is nearest to and of
+whose class it is. Without x, the mean of the others is ``p + (p - x) / (M - 1)``, and
+
+    D_plus becomes (M / (M - 1))^2 D_plus.
+
+The nearest prototype of another class was pushed by x, and as in GLVQ by r = D_plus /
+D_minus of what the right one was pulled:
+
+    D_minus becomes (M / (M + r))^2 D_minus.
+
 Crammer, Gilad-Bachrach, Navot and Tishby, "Margin analysis of the LVQ algorithm",
 NIPS 2002. Subclasses say how far (`_squared_distances`) and how learned (`fit`).
 """
@@ -37,8 +52,11 @@ from widemargin.margins import (
     lvq_margin_bound,
     relative_margin,
 )
-from widemargin.prototypes.soft import leave_one_out
 
+# The least that the others of a prototype count, beside a sample that is left out.
+LEAST_OTHERS = 0.1
+# How much one that was not looked at has more of them, in mean weights.
+UNSEEN = 0.5
 # Relative error of squared distances that a certificate accounts for.
 CERTAIN = 1e-9
 
@@ -368,6 +386,41 @@ class PrototypeClassifier(SoftClassifier):
         """Squared norms of the centred samples in the space of the distances."""
         centred = X - X.mean(axis=0)
         return np.einsum("ij,ij->i", centred, centred)
+
+
+def leave_one_out(
+    D: NDArray,
+    labels: NDArray,
+    codes: NDArray,
+    weights: NDArray,
+    share: float = 1.0,
+    freedom: int = 1,
+) -> NDArray:
+    """Change (n, K) squared distances to those of prototypes that never saw the sample.
+
+    The samples are a `share` of those that trained. A model that bends in m directions
+    has a `freedom` of ``1 + m``: a sample counts as so many in it.
+    """
+    rows = np.arange(len(D))
+    right = labels[None, :] == codes[:, None]
+    nearest = np.where(right, D, np.inf).argmin(axis=1)
+    wrong = np.where(right, np.inf, D).argmin(axis=1)
+    mass = np.bincount(nearest, weights, len(labels))
+    # Classes without prototypes, before their first batch, have nothing to leave out.
+    rows = np.flatnonzero(right[rows, nearest] & ~right[rows, wrong])
+    nearest, wrong, weights_of = nearest[rows], wrong[rows], weights[rows]
+    D_plus, D_minus = D[rows, nearest], D[rows, wrong]
+    pulled = freedom * weights_of
+    # Of those that were not looked at, half a one more than of those that were.
+    more = 0.0 if share == 1 else UNSEEN * float(weights.mean())
+    others = weights_of + (mass[nearest] - weights_of + more) / share - pulled
+    others = np.maximum(others, LEAST_OTHERS * weights_of)
+    ones = np.ones_like(D_plus)
+    pushed = pulled * np.divide(D_plus, D_minus, out=ones, where=D_plus < D_minus)
+    rivals = np.maximum((mass[wrong] + more) / share, LEAST_OTHERS * weights_of)
+    D[rows, nearest] = D_plus * (1 + pulled / others) ** 2
+    D[rows, wrong] = D_minus / (1 + pushed / rivals) ** 2
+    return D
 
 
 def no_bound(why: str) -> NoReturn:

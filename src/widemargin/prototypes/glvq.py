@@ -13,7 +13,26 @@ spread of the data (`widemargin.prototypes.optimizer`), rate falling linearly to
 
 The formulas take arrays of NumPy and tensors alike. `glvq_pass` has a compiled engine.
 
-Sato and Yamada, "Generalized learning vector quantization", NIPS 1995.
+With soft assignments and a temperature T, a prototype j has the share ``exp(-D_j / T)``
+of a sample. Two losses follow, both minus the logarithm of the probability of the right
+class:
+
+* "rslvq", robust soft LVQ, gives a class the shares of all its prototypes,
+
+      L = -log (sum_{j of y} exp(-D_j / T) / sum_j exp(-D_j / T));
+
+* "cross_entropy" gives it that of its nearest one: a softmax over the classes,
+
+      L = -log (exp(-D_y / T) / sum_c exp(-D_c / T)),   D_c = min_{j of c} D_j.
+
+With P the probabilities of the prototypes (of the nearest ones), and R those within the
+right class, ``dL/dD_j = (R_j - P_j) / T``. L depends on D / T only, so that
+``dL / d log T = -sum_j D_j dL/dD_j``.
+
+Sato and Yamada, "Generalized learning vector quantization", NIPS 1995; Seo and
+Obermayer, "Soft learning vector quantization", Neural Computation 2003; Villmann et
+al., "Probabilistic learning vector quantization with cross-entropy for probabilistic
+class assignments", ICAISC 2018.
 """
 
 from collections.abc import Callable
@@ -23,6 +42,8 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from widemargin._compute.engines import formula
 from widemargin._compute.nearest import expanded_distances, nearest_of
@@ -48,7 +69,6 @@ from widemargin.prototypes.initialization import (
     within_class_spread,
 )
 from widemargin.prototypes.optimizer import Batch, Descent, State, Sums
-from widemargin.prototypes.soft import SOFT, SoftLoss, soft_pairs
 from widemargin.prototypes.training import (
     DEVICE_METHODS,
     Outcome,
@@ -61,6 +81,7 @@ from widemargin.prototypes.training import (
 COMPILED = 500
 # Samples that a temperature starts from.
 WARMED = 1000
+SOFT = ("rslvq", "cross_entropy")
 
 
 class Pairs(NamedTuple):
@@ -73,18 +94,49 @@ class Pairs(NamedTuple):
     # Derivative by the logarithm of the temperature, of soft losses alone.
     slope: float | None = None
 
-    @property
-    def wins(self) -> Any:
-        """How often each prototype is the nearest of the own class."""
-        xp = xp_of(self.C)
-        columns = xp.arange(self.C.shape[1], device=self.C.device)
-        return (self.winners[:, None] == columns).sum(0)
-
     def summed(self, **gradients: Any) -> Sums:
         """Return what a step takes of a batch with these gradients."""
         if self.slope is not None:
             gradients["heat"] = np.array([self.slope])
-        return Sums(self.loss, self.wins, gradients)
+        xp = xp_of(self.C)
+        columns = xp.arange(self.C.shape[1], device=self.C.device)
+        # How often each prototype is the nearest of the own class.
+        wins = (self.winners[:, None] == columns).sum(0)
+        return Sums(self.loss, wins, gradients)
+
+
+class SoftLoss(NamedTuple):
+    """One of SOFT at a temperature."""
+
+    kind: str
+    temperature: float
+
+
+def soft_pairs(
+    D: NDArray, labels: NDArray, codes: NDArray, weights: NDArray, loss: SoftLoss
+) -> Pairs:
+    """Return a soft loss and its derivatives by the (n, K) squared distances `D`."""
+    kind, temperature = loss
+    right = labels[None, :] == codes[:, None]
+    winners = np.where(right, D, np.inf).argmin(axis=1)
+    Z = -D / D.dtype.type(temperature)
+    if kind == "cross_entropy":
+        order = np.argsort(labels, kind="stable")
+        _, starts = np.unique(labels[order], return_index=True)
+        best = np.maximum.reduceat(Z[:, order], starts, axis=1)
+        group = np.searchsorted(np.unique(labels), labels)
+        Z = np.where(best[:, group] == Z, Z, -np.inf)
+    own = np.where(right, Z, -np.inf)
+    whole = logsumexp(Z, axis=1, keepdims=True)
+    inside = logsumexp(own, axis=1, keepdims=True)
+    # A class without a prototype has nothing to pull at.
+    there = np.isfinite(inside)
+    inside = np.where(there, inside, whole)
+    values = np.where(there, np.exp(own - inside) - np.exp(Z - whole), 0)
+    values *= (weights[:, None] / temperature).astype(D.dtype)
+    value = float(weights @ (whole - inside)[:, 0])
+    slope = -float(np.sum(values * D))
+    return Pairs(value, values, winners, slope)
 
 
 def coefficients(
@@ -102,7 +154,7 @@ def coefficients(
     rounding, pulls at nothing. Where a side has no prototype the other has won.
     """
     if isinstance(loss, SoftLoss):
-        return Pairs(*soft_pairs(D, labels, codes, weights, loss))
+        return soft_pairs(D, labels, codes, weights, loss)
     xp = xp_of(D)
     right = labels[None, :] == codes[:, None]
     own, others = xp.where(right, D, np.inf), xp.where(right, np.inf, D)
@@ -158,7 +210,7 @@ class Centred:
         return Centred(*(to_device(own, device) for own in rows), self.is_risky)
 
 
-def squared_distances(X: Any, P: Any, X_norms: Any = None) -> Any:
+def distances_by_product(X: Any, P: Any, X_norms: Any = None) -> Any:
     """(n, K) squared distances by one product, rounded as their norms are."""
     norms = (X * X).sum(1) if X_norms is None else X_norms
     return (norms[:, None] + (P * P).sum(1) - 2 * (X @ P.T)).clip(min=0)
@@ -174,7 +226,7 @@ def glvq_sums(rows: Centred, P: Any, labels: Any, loss: Any) -> Sums:
         D = xp.stack([((X - p) ** 2).sum(1) for p in P], axis=1)
         D, error = in_dtype(D, numpy_dtype(P)), 0.0
     else:
-        D = squared_distances(rows.X, P, rows.norms)
+        D = distances_by_product(rows.X, P, rows.norms)
     if rows.offsets is not None:
         D = D + rows.offsets[:, None]
     pairs = coefficients(
@@ -286,7 +338,7 @@ class GLVQClassifier(TrainedPrototypes):
         Loss of the relative margin, see :mod:`widemargin.margins`; by default
         ``Sigmoid(beta=10)``, a smooth error count. A smaller beta gives larger margins.
         "rslvq" (robust soft LVQ) and "cross_entropy" are soft losses, see
-        :mod:`widemargin.prototypes.soft`.
+        :mod:`widemargin.prototypes.glvq`.
     temperature : float or "auto", default="auto"
         Softmax temperature of ``predict_proba``, a multiple of the mean squared
         distance to the nearest prototype of the own class. "auto" fits it on validation

@@ -94,7 +94,7 @@ class KernelLVQClassifier(GLVQClassifier):
         Loss of the relative margin, see :mod:`widemargin.margins`. By default
         ``Sigmoid(beta=10)``. Or a soft one: "rslvq", robust soft LVQ, or
         "cross_entropy" of a softmax over the classes, see
-        :mod:`widemargin.prototypes.soft`.
+        :mod:`widemargin.prototypes.glvq`.
     temperature : float or "auto", default="auto"
         Softmax temperature of ``predict_proba``, a multiple of the mean squared
         distance to the nearest prototype of the own class. "auto" fits it on validation

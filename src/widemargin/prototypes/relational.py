@@ -47,7 +47,7 @@ from widemargin.prototypes import optimizer
 from widemargin.prototypes.base import no_bound
 from widemargin.prototypes.counts import prototype_counts, unused
 from widemargin.prototypes.glvq import coefficients
-from widemargin.prototypes.optimizer import State
+from widemargin.prototypes.optimizer import State, Sums
 from widemargin.prototypes.training import (
     Outcome,
     Run,
@@ -68,14 +68,6 @@ class Related(NamedTuple):
 
     samples: Samples
     D: NDArray
-
-
-class RelationalSums(NamedTuple):
-    """What samples contribute to one step."""
-
-    loss: float
-    weights: NDArray
-    wins: NDArray
 
 
 def self_terms(D: NDArray, A: NDArray) -> NDArray:
@@ -104,7 +96,7 @@ def relational_sums(
     codes: NDArray,
     weights: NDArray,
     loss: Any,
-) -> RelationalSums:
+) -> Sums:
     """Loss of samples with these rows of D, its gradient in A, and who came first.
 
     The gradient is that of the weights within the blocks.
@@ -120,7 +112,7 @@ def relational_sums(
     none = np.zeros(n, d.dtype), np.zeros(K, d.dtype)
     pairs = coefficients(d, labels, codes, weights, loss, *none)
     slopes = pairs.C.T @ rows - pairs.C.sum(axis=0)[:, None] * pulled
-    return RelationalSums(float(pairs.loss), slopes, pairs.wins)
+    return pairs.summed(weights=slopes)
 
 
 def clusters(
@@ -470,12 +462,12 @@ class RelationalLVQClassifier(TrainedPrototypes):
                 sums = relational_sums(
                     A, labels, blocks, rows[batch], owners[batch], w[batch], loss
                 )
-                slope = sums.weights
+                slope = sums.gradients["weights"]
                 slope = A * (slope - np.einsum("jk,jk->j", A, slope)[:, None])
                 moments, ascent = optimizer.adam(state, "theta", slope)
                 theta = state["theta"] - rate * ascent
                 state = {**state, **moments, "theta": theta}
-                total += sums.loss
+                total += float(sums.loss)
             state = {**state, **{name: state[name][:, back] for name in names}}
             if is_auto(self.prototypes_per_class) and epoch + 1 == n_epochs:
                 A = mixture(state["theta"], labels, codes)

@@ -909,7 +909,7 @@ def point_distances(X: Tensor, P: Any, unit: Any) -> Any:
 
 
 def mapped_distances(X: Tensor, P: Any, omega: Any, coarse: float | None) -> Any:
-    """As `prototypes.learned_metrics.mapped_distances`, in float64."""
+    """As `prototypes.gmlvq.mapped_distances`, in float64."""
     dtype = np.result_type(str(X.dtype).removeprefix("torch."), P.dtype)
     P, omega = (torch.as_tensor(a, device=X.device) for a in (P, omega))
     return squared_distances(X, P, omega).cpu().numpy().astype(dtype)

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
-from widemargin._compute import missing
-from widemargin._compute.missing import (
+from widemargin.meta import imputing
+from widemargin.meta.imputing import (
     LEAST,
     RIDGE,
     em_pass,
@@ -136,8 +136,8 @@ def test_parts_of_a_class_know_what_no_line_does(monkeypatch):
     codes, w, error = np.zeros(160, int), np.ones(160), []
     asked = X.copy()
     asked[:, 2] = np.nan
-    for parts in (missing.PARTS, 1):
-        monkeypatch.setattr(missing, "PARTS", parts)
+    for parts in (imputing.PARTS, 1):
+        monkeypatch.setattr(imputing, "PARTS", parts)
         model = learned_factors(with_holes(X, 0.2), codes, w)
         assert len(model.logs) <= parts
         assert np.exp(model.logs).sum() == pytest.approx(1)
