@@ -1,6 +1,7 @@
 """How the site is built: ``make docs``, on a fresh clone and without a network."""
 
 import os
+import re
 import sys
 from pathlib import Path
 from urllib.request import urlopen
@@ -9,6 +10,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "ext"))
 
 import widemargin
+from widemargin.datasets import load_ucr
 
 project = "widemargin"
 author = "The widemargin developers"
@@ -92,6 +94,29 @@ linkcheck_timeout = 20
 linkcheck_workers = 4
 linkcheck_anchors = False
 
+# Examples on measured data run where the data are or can be had; others show code.
+BESIDE = HERE.parents[1] / "shared" / "data"
+if BESIDE.is_dir():
+    os.environ.setdefault("WIDEMARGIN_DATA", str(BESIDE))
+
+
+def lacks_data(example):
+    """Whether a set that an example loads is neither here nor to be had."""
+    for name in set(re.findall(r'load_ucr\("(\w+)"', example.read_text())):
+        try:
+            load_ucr(name, download_if_missing=not offline)
+        except OSError:
+            return True
+    return False
+
+
+without_data = [
+    re.escape(path.name)
+    for path in HERE.parent.glob("examples/*/*.py")
+    if lacks_data(path)
+]
+examples_run = rf"(?<![\w])(?!(?:{'|'.join(without_data)})$)\w+\.py$"
+
 html_theme = "pydata_sphinx_theme"
 html_title = "widemargin"
 html_logo = "_static/logo.svg"
@@ -134,7 +159,7 @@ html_sidebars = {
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "examples",
-    "filename_pattern": r"\.py$",
+    "filename_pattern": examples_run,
     "backreferences_dir": "examples/used",
     "doc_module": ("widemargin",),
     "reference_url": {"widemargin": None},
