@@ -51,12 +51,28 @@ def _describes(table: dict, *types: type) -> Callable[[Callable], Callable]:
     return register
 
 
+# Why the other classifiers of the package have no program.
+WITHOUT_PROGRAM: dict[type, str] = {
+    **dict.fromkeys(
+        (neighbors.DensityClassifier, neighbors.TangentDensityClassifier),
+        "its scores are sums over all samples that it remembers",
+    ),
+    prototypes.RelationalLVQClassifier: "it takes dissimilarities to training samples",
+    meta.ProductClassifier: "it joins the answers of several classifiers",
+    meta.ConformalClassifier: "it answers with sets of classes",
+    svm.DDAGClassifier: "it asks a classifier for each pair of classes",
+    svm.JitteredSVC: "it moves every sample to where each support vector is nearest",
+}
 describes = partial(_describes, CLASSIFIERS)
 prepares = partial(_describes, TRANSFORMERS)
 
 
 def describe(model: Any) -> ir.Program:
     """Return the program of a fitted classifier, or refuse.
+
+    The program gives the answers of ``predict``, up to rounding. ``predict`` does not
+    evaluate it: it measures again what rounding leaves open, bounds most distances and
+    measures few, and works where its samples are, all of which a program cannot say.
 
     Parameters
     ----------
@@ -76,6 +92,8 @@ def describe(model: Any) -> ir.Program:
                 model,
                 f"it is a subclass of {parent.__name__} that may decide differently",
             )
+        if type(model) in WITHOUT_PROGRAM:
+            raise ir.refuse(model, WITHOUT_PROGRAM[type(model)])
         known = ", ".join(sorted(t.__name__ for t in CLASSIFIERS))
         raise ir.refuse(model, f"only these can leave Python: {known}")
     try:

@@ -116,7 +116,7 @@ class ProductClassifier(HandingClassifier, _BaseComposition):
     -----
     Margins are "log-odds" of the product. With `sample_weight` every sample counts as
     much in the Brier score as for the members. Where nothing beats guessing, all
-    members count alike.
+    members count alike. Export the members one by one; their product cannot be.
 
     Parameters of the members' `fit` other than `sample_weight` go by scikit-learn's
     metadata routing. `groups` reaches the splitter, and the members that request it.

@@ -123,7 +123,7 @@ def image_distortion_distances(
     6.75
     """
     x, y = check_pair(X, Y)
-    model = _check(x, y, "image_distortion_distances", shape, window, patch,
+    model = _check(x, "image_distortion_distances", shape, window, patch,
                    gradients, eps, background)  # fmt: skip
     penalty = check_number("penalty", penalty, at_least=0)
     return distortion_pairs(x, y, model, penalty, n_jobs)
@@ -198,7 +198,7 @@ def listed_distortion_distances(
             f"listed must hold rows of Y, integers from 0 to {len(y) - 1}, in an array "
             f"of shape ({len(x)}, n_listed); got shape {listed.shape}."
         )
-    model = _check(x, y, "listed_distortion_distances", shape, window, patch,
+    model = _check(x, "listed_distortion_distances", shape, window, patch,
                    gradients, eps, background)  # fmt: skip
     penalty = check_number("penalty", penalty, at_least=0)
     out = np.empty(listed.shape, x.dtype)
@@ -280,7 +280,7 @@ def pseudo_2d_distortion_distances(
     0.0
     """
     x, y = check_pair(X, Y)
-    model = _check(x, y, "pseudo_2d_distortion_distances", shape, window, patch,
+    model = _check(x, "pseudo_2d_distortion_distances", shape, window, patch,
                    gradients, eps, background)  # fmt: skip
     return pseudo_2d_pairs(x, y, model, n_jobs)
 
@@ -348,7 +348,7 @@ class _Model(NamedTuple):
         return out
 
 
-def _check(x: Any, y: Any, owner: str, shape: Any, window: Any, patch: Any,
+def _check(x: Any, owner: str, shape: Any, window: Any, patch: Any,
            gradients: Any, eps: Any, background: Any) -> _Model:  # fmt: skip
     height, width = check_image_shape(shape, owner, x.shape[1], axes=(2,))
     for name, value in (("window", window), ("patch", patch)):

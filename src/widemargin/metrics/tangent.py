@@ -569,15 +569,12 @@ def check_ends(
     tangents: Any,
     sides: str,
     spring: float,
-    *,
-    allowed: Iterable[str] = SIDES,
     n_jobs: int | None = None,
 ) -> tuple[TangentMetric, Bundle, Bundle | None]:
     """Metric and bundles of what a function was given, the second None for the first.
 
     Says which tangents are missing, and warns of blanks.
     """
-    check_option("sides", sides, allowed)
     if sides == "midpoint":
         at_ends = X_tangents is not None or Y_tangents is not None
         metric = TangentMetric(None if at_ends else tangents, sides, spring)
@@ -777,10 +774,11 @@ def tangent_alignment(
     array([16.])
     """
     refuse_device("tangent_alignment", X=X, Y=Y)
+    check_option("sides", sides, ALIGNED_SIDES)
+    y = X if Y is None else Y
     metric, x_end, y_end = check_ends(
-        X, X if Y is None else Y, X_tangents, Y_tangents, tangents, sides, spring,
-        allowed=ALIGNED_SIDES,
-    )  # fmt: skip
+        X, y, X_tangents, Y_tangents, tangents, sides, spring
+    )
     assert y_end is not None
     x, y = x_end.points, y_end.points
     if len(x) != len(y):

@@ -494,7 +494,8 @@ class DensityClassifier(KernelDensities):
     Notes
     -----
     Margins are "log-odds": the logarithm of how many times likelier the label is than
-    the likeliest other one.
+    the likeliest other one. Its scores are sums over all samples that it remembers:
+    it cannot be exported.
 
     References
     ----------
@@ -610,7 +611,8 @@ class TangentDensityClassifier(KernelDensities):
     Margins are "log-odds": the logarithm of how many times likelier the label is than
     the likeliest other one. Choosing gamma takes most of the time of `fit`; on
     scikit-learn 1.9 and later, ``set_callbacks(sklearn.callback.ProgressBar())`` shows
-    how far it is.
+    how far it is. Its scores are sums over all samples that it remembers: it cannot be
+    exported.
 
     References
     ----------

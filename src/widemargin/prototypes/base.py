@@ -217,14 +217,11 @@ class PrototypeClassifier(SoftClassifier):
         """Take the temperature that was given, in units of the own cost, if one was."""
         temperature = getattr(self, "temperature", "auto")
         if not isinstance(temperature, str):
-            D = self._relative_distances(samples.X)
+            D = self._costs(samples.X)[0]
             own = D[np.arange(len(D)), samples.codes]
             own = own[np.isfinite(own)]
             T = float(temperature) * (float(own.mean()) if len(own) else 1.0)
             self.temperature_ = float(np.clip(T, 1e-300, 1e300))
-
-    def _relative_distances(self, X: NDArray) -> NDArray:
-        return self._costs(X)[0]
 
     def predict_proba(self, X: ArrayLike) -> NDArray:
         """Return the probability of each class, by soft assignment.

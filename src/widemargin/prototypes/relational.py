@@ -253,7 +253,7 @@ class RelationalLVQClassifier(TrainedPrototypes):
     needs the dissimilarities to the training samples, (n, n_train), or to those of
     `support_` alone, in that order, (n, n_support). Weights below a hundredth of the
     largest of their prototype are left out. Training holds the matrix of the training
-    samples; an epoch is a product with it per batch.
+    samples; an epoch is a product with it per batch. It cannot be exported.
 
     References
     ----------

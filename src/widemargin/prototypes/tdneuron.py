@@ -442,7 +442,6 @@ class TDNeuronClassifier(TangentModels, TrainedPrototypes):
             n_tangents + 2 if n_tangents else 1,
             samples,
             held=held,
-            patience=self.n_iter_no_change,
             last=finish,
             told=told,
         )

@@ -159,7 +159,6 @@ def run_epochs(
     samples: Samples,
     *,
     held: Samples | None = None,
-    patience: int = 1,
     last: Step | None = None,
     told: bool = True,
 ) -> tuple[State, dict[str, list]]:
@@ -209,7 +208,7 @@ def run_epochs(
             waited += 1
             if score > best_score:
                 best, best_score, waited = state, score, 0
-            done = done or waited >= patience
+            done = done or waited >= model.n_iter_no_change
         if done and last is None:
             progress.stop()
     return (state if held is None else best), history
@@ -440,7 +439,6 @@ class TrainedPrototypes(PrototypeClassifier):
                 self._n_epochs(),
                 samples,
                 held=held,
-                patience=self.n_iter_no_change,
             )
             state = self._postprocess(state, data)
         self._store(state)
