@@ -124,6 +124,25 @@ def test_the_command_prints_draws_and_refuses(tmp_path):
     assert refused.exit_code == 2
 
 
+def test_the_command_encodes_and_drops_columns(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    data = tmp_path / "plants.csv"
+    rows = [
+        f"p{i},{x[0]},{('red', 'blue')[i % 2]},{kind}"
+        for i, (x, kind) in enumerate(zip(X, y, strict=True))
+    ]
+    data.write_text("\n".join(["plant,length,colour,kind", *rows]))
+    call = ["compare", str(data), "--target", "kind", "--model", "SVC", "--cv", "2"]
+    refused = CliRunner().invoke(app, [*call, "--drop", "plant"])
+    assert refused.exit_code == 2
+    assert "--encode colour" in refused.output
+    shown = CliRunner().invoke(
+        app, [*call, "--drop", "plant", "--encode", "colour", "--json"]
+    )
+    assert shown.exit_code == 0, shown.output
+    assert json.loads(shown.stdout)["models"][0]["error"] < 0.4
+
+
 def test_a_forest_in_trees_of_its_own_is_larger_than_a_machine():
     X, y = load_iris(return_X_y=True)
     found = compare(X, y, models={"forest": RandomForestClassifier(20), "svc": SVC()})

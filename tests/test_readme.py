@@ -5,9 +5,12 @@ import warnings
 from pathlib import Path
 
 import pytest
+import sklearn
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
+# Seeds mean other samples in other versions.
+WRITTEN_WITH, SKLEARN = "1.9", ".".join(sklearn.__version__.split(".")[:2])
 SNIPPETS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
 
@@ -16,7 +19,7 @@ def test_there_are_snippets():
 
 
 @pytest.mark.parametrize("number", range(len(SNIPPETS)))
-def test_snippet_runs(number, tmp_path, monkeypatch):
+def test_snippet_prints_what_it_says(number, tmp_path, monkeypatch, capsys):
     plt = pytest.importorskip("matplotlib.pyplot")
     plt.switch_backend("Agg")
     monkeypatch.chdir(tmp_path)
@@ -24,6 +27,9 @@ def test_snippet_runs(number, tmp_path, monkeypatch):
         warnings.simplefilter("error")
         exec(compile(SNIPPETS[number], "README.md", "exec"), {"__name__": "__main__"})
     plt.close("all")
+    said = re.findall(r"print\(.*\)  # (.*)", SNIPPETS[number])
+    if SKLEARN == WRITTEN_WITH:
+        assert capsys.readouterr().out.splitlines() == said
 
 
 HOME = "github.com/widemargin/widemargin/"

@@ -106,20 +106,6 @@ def distances():
     return figure
 
 
-@picture
-def sweep():
-    """One digit along the seven directions of Simard."""
-    from sklearn.datasets import load_digits
-
-    from widemargin.inspection import TangentDisplay
-    from widemargin.tangents import ImageTangents
-
-    figure, ax = plt.subplots(figsize=(6.4, 5.6), layout="constrained")
-    sample = load_digits().data[3] / 16
-    TangentDisplay.from_estimator(ImageTangents((8, 8)), sample, ax=ax)
-    return figure
-
-
 def run_until(page, what):
     """Run the Python of a page until it has drawn a display; return its figure."""
     names = {}
@@ -168,19 +154,9 @@ def signal_sweep():
 
 @picture
 def alignment():
-    """Two digits, moved towards each other."""
-    from sklearn.datasets import load_digits
-
-    from widemargin.inspection import AlignmentDisplay
-    from widemargin.tangents import ImageTangents
-
-    X, y = load_digits(return_X_y=True)
-    fours = X[y == 4] / 16
-    figure, ax = plt.subplots(figsize=(7.5, 4), layout="constrained")
-    AlignmentDisplay.from_estimator(
-        ImageTangents((8, 8)), fours[0], fours[9], names=("a four", "another"), ax=ax
-    )
-    return figure
+    """Show what the guide draws of two digits, moved towards each other."""
+    page = (ROOT / "docs" / "guide" / "tangent_distances.md").read_text()
+    return run_until(page, "AlignmentDisplay.from_estimator")
 
 
 @picture
@@ -232,7 +208,9 @@ def margins_and_rejection():
         "TVQ": TVQClassifier(n_tangents=8, max_iter=60, random_state=0).fit(X, y),
     }
     figure, axes = plt.subplots(1, 2, figsize=(10.5, 4), layout="constrained")
-    MarginDistributionDisplay.from_estimator(models, X_new, y_new, ax=axes[0])
+    MarginDistributionDisplay.from_estimator(
+        models, X_new, y_new, ax=axes[0], ordered=False
+    )
     ErrorRejectDisplay.from_estimator(
         models, X_new, y_new, ax=axes[1], max_rejection=0.5
     )

@@ -63,11 +63,10 @@ for _ in range(ROUNDS):
 
 for k in (0, ROUNDS - 1):
     print(
-        f"round {k + 1:2}: lowest margins {np.quantile(by_round[k], 0.01):.2f} (1 %), "
+        f"round {k + 1:2}: 1 %-quantile {np.quantile(by_round[k], 0.01):.2f}, "
         f"median {np.median(by_round[k]):.2f}; "
-        f"{(by_round[k] < THETA).mean():.1%} of the training samples below {THETA}, "
-        f"{history['train_error'][k]:.1%} wrong, "
-        f"{history['test_error'][k]:.1%} of the new ones wrong"
+        f"{(by_round[k] < THETA).mean():.1%} below {THETA}; "
+        f"wrong: {history['train_error'][k]:.1%}, new: {history['test_error'][k]:.1%}"
     )
 
 # %%

@@ -504,9 +504,12 @@ def test_missing_values_are_filled_in(command, refuses, iris_rows, tmp_path):
     code, _, err = command("fit", data, *other)
     assert code == 0, err
     assert "filled in by MixtureImputer" in err
+    as_c = ("export", "model.skops", "--to", "c", "--out", "model.h")
+    assert "fit --impute median" in refuses(*as_c)
     code, _, err = command("fit", data, *other, "--impute", "median")
     assert code == 0, err
     assert "MixtureImputer" not in err
+    assert command(*as_c)[0] == 0
     assert models.load(tmp_path / "model.skops").takes_missing
     assert command("predict", "model.skops", data)[0] == 0
 

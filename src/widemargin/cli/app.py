@@ -57,6 +57,11 @@ DataPath = Annotated[Path, typer.Argument(help=DATA, metavar="DATA")]
 ModelPath = Annotated[Path, typer.Argument(help="Made by fit.", metavar="MODEL")]
 Device = Annotated[str, typer.Option(help="Where to work: cpu, or cuda for a GPU.")]
 Target = Annotated[str | None, typer.Option(help=TARGET)]
+Drop = Annotated[list[str] | None, typer.Option(help="Leave a column out. Repeatable.")]
+Encode = Annotated[
+    list[str] | None,
+    typer.Option(help="Make a categorical column one-hot. Repeatable."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 TEXT_OPTIONS: dict[str, tuple[Any, Any]] = {
     "decimal": (".", Annotated[str, typer.Option(help="Decimal sign of CSV: . or ,")]),
@@ -164,13 +169,8 @@ def fit(
         list[str] | None,
         typer.Option("--set", help="Parameter of the model: theta=0.3. Repeatable."),
     ] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option(help="Leave a column out. Repeatable.")
-    ] = None,
-    encode: Annotated[
-        list[str] | None,
-        typer.Option(help="Make a categorical column one-hot. Repeatable."),
-    ] = None,
+    drop: Drop = None,
+    encode: Encode = None,
     scale: Annotated[
         bool | None,
         typer.Option(
@@ -257,9 +257,8 @@ def compare(
     image_shape: Annotated[
         str | None, typer.Option(help="Rows are images of this shape: 16x16.")
     ] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option(help="Leave a column out. Repeatable.")
-    ] = None,
+    drop: Drop = None,
+    encode: Encode = None,
     names: Annotated[
         list[str] | None,
         typer.Option("--model", help="Compare this model only. Repeatable."),

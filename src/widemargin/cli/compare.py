@@ -33,6 +33,7 @@ def run(
     target: str | None,
     image_shape: str | None,
     drop: list[str] | None,
+    encode: list[str] | None,
     names: list[str] | None,
     cv: int,
     max_samples: int,
@@ -50,6 +51,7 @@ def run(
         target=target,
         image_shape=parse_shape(image_shape),
         drop=drop or [],
+        encode=encode or [],
         how=replace(how, missing=True),
     )
     y = table.y

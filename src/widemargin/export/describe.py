@@ -414,6 +414,11 @@ def prepared_by(transformer: Any) -> list[ir.Step]:
     if transformer is None or isinstance(transformer, str):
         return []
     function = TRANSFORMERS.get(type(transformer))
+    if isinstance(transformer, meta.MixtureImputer):
+        raise ir.refuse(
+            transformer,
+            "put a SimpleImputer in its place; the command: fit --impute median",
+        )
     if function is None:
         known = ", ".join(sorted(t.__name__ for t in TRANSFORMERS))
         raise ir.refuse(
