@@ -7,7 +7,7 @@ from scipy.special import logsumexp
 from widemargin._compute.engines import chosen
 from widemargin._core import arrays
 from widemargin.metrics import TangentMetric, tangent_distances
-from widemargin.neighbors.base import Wanted, index_of
+from widemargin.neighbors.base import IndexOptions, index_of
 from widemargin.neighbors.index import FeatureCandidates, FunctionMetric, Index
 from widemargin.neighbors.plain import PlainIndex
 from widemargin.neighbors.pruned import PrunedIndex
@@ -93,7 +93,7 @@ def check(index, queries, d2, n_neighbors=6):
         others = of_class.copy()
         others[rows, label] = np.inf
         for one, other in zip(
-            index.rivals(queries, wanted),
+            index.two_class_distances(queries, wanted),
             (of_class[rows, label], others.min(axis=1)),
             strict=True,
         ):
@@ -184,12 +184,12 @@ def test_candidates_and_their_copies():
 
 
 def test_who_is_asked():
-    wanted = Wanted("exact", n_neighbors=1, n_candidates=5)
+    wanted = IndexOptions("exact", n_neighbors=1, n_candidates=5)
     bundle = as_bundle(X, tangents("own", len(X)))
     for references, metric, request, kind in (
         (bundle, TangentMetric(), wanted, PrunedIndex),
         (Bundle.bare(X), TangentMetric(), wanted, PlainIndex),
-        (bundle, TangentMetric(), Wanted(), Index),
+        (bundle, TangentMetric(), IndexOptions(), Index),
         (bundle, FunctionMetric(function=squares), wanted, Index),
     ):
         assert type(index_of(references, CODES, 5, metric, request)) is kind

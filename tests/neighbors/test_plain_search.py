@@ -125,7 +125,7 @@ def test_nearest_of_every_class(kind, d, dtype):
         own = d2[:, codes == c]
         expected = own.min(axis=1) if own.size else np.full(len(Q), np.inf)
         np.testing.assert_allclose(found[:, c], expected, rtol=1e-12)
-    d_plus, d_minus = index.rivals(bundle(Q, frame), None)
+    d_plus, d_minus = index.two_class_distances(bundle(Q, frame), None)
     np.testing.assert_allclose(d_plus, d2.min(axis=1), rtol=1e-12)
     other = np.where(codes == codes[d2.argmin(axis=1), None], np.inf, d2)
     np.testing.assert_allclose(d_minus, other.min(axis=1), rtol=1e-12)
@@ -151,7 +151,7 @@ from widemargin.tangents import Bundle
 X = Bundle.bare(np.random.default_rng(0).normal(size=(100, 5)))
 search = PlainIndex(X, np.repeat([0, 1], 50), 2, TangentMetric())
 search.query(X, 3)
-search.rivals(X, None)
+search.two_class_distances(X, None)
 assert "numba" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)

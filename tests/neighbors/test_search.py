@@ -92,7 +92,7 @@ def test_exact_prunes_with_the_projection():
     rng = np.random.default_rng(0)
     search = searcher(bundle(rng, 300))
     assert search.algorithm == "exact"
-    assert search.shadows.n_features == 4
+    assert search.bounded.n_features == 4
     assert searcher(bundle(rng, 30), n_components=10).algorithm == "brute"
 
 
@@ -107,7 +107,7 @@ def test_where_bounds_spare_nothing_all_distances_are_computed(monkeypatch, dtyp
     found = searcher(references, n_components=30)
     assert found.algorithm == "brute"
     assert found.axes is None
-    assert found.shadows is None
+    assert found.bounded is None
     for ours, theirs in zip(
         found.query(queries, 3),
         searcher(references, algorithm="brute").query(queries, 3),
@@ -124,7 +124,7 @@ def test_bounds_are_narrow_where_that_is_enough():
     generator = ImageTangents((8, 8))
     references, queries = as_bundle(X[40:], generator), as_bundle(X[:40], generator)
     search = searcher(references, n_components=32)
-    assert search.shadows.points.dtype == np.float32
+    assert search.bounded.points.dtype == np.float32
     expected = searcher(references, algorithm="brute").query(queries, 3)
     np.testing.assert_array_equal(search.query(queries, 3), expected)
     # Far away float32 says nothing, and does not say it wrongly.
@@ -133,12 +133,12 @@ def test_bounds_are_narrow_where_that_is_enough():
     np.testing.assert_array_equal(search.query(far, 3), expected)
     for unit in (1e-30, 1e30):
         scaled = Bundle(references.points * unit, references.frames)
-        assert searcher(scaled, n_components=32).shadows.points.dtype == np.float64
+        assert searcher(scaled, n_components=32).bounded.points.dtype == np.float64
     # Groups whose distance rounds away what is between their members.
     apart = Bundle(
         references.points + 1e5 * (np.arange(600) % 2)[:, None], references.frames
     )
-    assert searcher(apart, n_components=32).shadows.points.dtype == np.float64
+    assert searcher(apart, n_components=32).bounded.points.dtype == np.float64
 
 
 @pytest.mark.parametrize("algorithm", ["exact", "brute"])
@@ -309,7 +309,7 @@ def test_nearest_of_a_class_and_of_the_others():
         search = searcher(references, algorithm=algorithm, codes=codes)
         np.testing.assert_array_equal(search.class_distances(queries), of_class)
         for wanted in (asked, None):
-            d_plus, d_minus = search.rivals(queries, wanted)
+            d_plus, d_minus = search.two_class_distances(queries, wanted)
             labels = of_class.argmin(axis=1) if wanted is None else wanted
             own = labels[:, None] == codes
             np.testing.assert_array_equal(d_plus, of_class[range(5), labels])

@@ -210,7 +210,7 @@ def class_minima(D: np.ndarray, codes: np.ndarray, n_classes: int) -> np.ndarray
     return least
 
 
-def rivals_of(
+def nearest_two_classes(
     of_classes: np.ndarray, wanted: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Distances to the wanted class and to the nearest other, of those to all (n, K).

@@ -38,7 +38,7 @@ MANY_FEATURES = 512
 FOR_ONE, FOR_MORE = 8, 10
 
 
-class Wanted(NamedTuple):
+class IndexOptions(NamedTuple):
     """What an index is for.
 
     `algorithm` says how neighbours are found, "sums" that densities are asked for.
@@ -57,15 +57,15 @@ def index_of(
     codes: NDArray,
     n_classes: int,
     metric: TangentMetric,
-    wanted: Wanted,
+    options: IndexOptions,
 ) -> Any:
     """Return the index that answers soonest, see `widemargin.neighbors.index`."""
     given = references, codes, n_classes, metric
-    sums, own = wanted.algorithm == "sums", isinstance(metric, FunctionMetric)
-    if own or metric.sides == "midpoint" or (sums and wanted.candidates is not None):
+    sums, own = options.algorithm == "sums", isinstance(metric, FunctionMetric)
+    if own or metric.sides == "midpoint" or (sums and options.candidates is not None):
         squared = sums or not own
-        return Index(*given, squared=squared, candidates=wanted.candidates)
-    return tangent_index(references.points, references.frames, *given, wanted)
+        return Index(*given, squared=squared, candidates=options.candidates)
+    return tangent_index(references.points, references.frames, *given, options)
 
 
 @formula
@@ -76,15 +76,15 @@ def tangent_index(
     codes: NDArray,
     n_classes: int,
     metric: TangentMetric,
-    wanted: Wanted,
+    options: IndexOptions,
 ) -> Any:
     """Return the index of samples with tangents, of a metric that has no midpoint."""
-    algorithm, _, n_candidates, candidates, n_jobs = wanted
+    algorithm, _, n_candidates, candidates, n_jobs = options
     given = references, codes, n_classes, metric
     if algorithm == "sums":
         return Index(*given)
     n, d = points.shape
-    factor = FOR_ONE if wanted.n_neighbors == 1 else FOR_MORE
+    factor = FOR_ONE if options.n_neighbors == 1 else FOR_MORE
     n_components = round(factor * np.cbrt(d))
     bounded = d >= MANY_FEATURES and worth_a_bound(n, d, n_components)
     plain = references.is_shared and candidates is None

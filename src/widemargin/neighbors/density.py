@@ -59,7 +59,7 @@ from widemargin._core.samples import Samples, check_samples
 from widemargin._core.temperature import LeftOut, fit_temperature, softmax_of_costs
 from widemargin.metrics import TangentMetric
 from widemargin.metrics.tangent import metric_of
-from widemargin.neighbors.base import RemembersSamples, Wanted, index_of
+from widemargin.neighbors.base import IndexOptions, RemembersSamples, index_of
 from widemargin.neighbors.index import (
     LEAST,
     FeatureCandidates,
@@ -239,15 +239,15 @@ class KernelDensities(RemembersSamples):
         self.bundle_ = self._metric.bundle(points, labels, n_jobs=self.n_jobs)
 
     def _make_index(self, references: Bundle) -> Any:
-        wanted = Wanted(n_jobs=self.n_jobs)
+        options = IndexOptions(n_jobs=self.n_jobs)
         if self._n_candidates is not None:
             candidates = FeatureCandidates(
                 self.candidate_transform_, references.points, self._n_candidates,
                 self._versions,
             )  # fmt: skip
-            wanted = wanted._replace(candidates=candidates)
+            options = options._replace(candidates=candidates)
         n_classes = len(self.classes_)
-        return index_of(references, self._codes, n_classes, self._metric, wanted)
+        return index_of(references, self._codes, n_classes, self._metric, options)
 
     def _choose_gamma(self, samples, weights, gammas, groups):
         """Leave groups out, copies and all, and score every gamma on one pass."""

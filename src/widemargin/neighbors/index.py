@@ -6,16 +6,17 @@ An index holds references, a bundle ordered by class, and answers for queries, a
   references; of equally near ones the first come first;
 * ``class_distances(queries)``: (n, n_classes) to the nearest of every class, infinite
   where there is none;
-* ``rivals(queries, wanted)``: (n,) twice, to the nearest of the wanted class and of all
-  others; without `wanted`, of the class of the nearest;
+* ``two_class_distances(queries, wanted)``: (n,) twice, to the nearest of the wanted
+  class and of all others; without `wanted`, of the class of the nearest;
 * ``sum_exp(queries, log_weights, gamma)``: (n, n_classes) logarithms of
   :math:`\sum_{i \in c} w_i e^{-\gamma d^2(x, x_i)}`;
 * ``measured(queries)``: the values all this is made of, and ``sums``, what they give
   for many gammas;
 * ``max_queries()``: how many to ask about at once.
 
-``class_distances`` and ``rivals`` are squared where the index is ``squared``. Nothing
-changes by being asked, and a query has the same answer alone and among others.
+``class_distances`` and ``two_class_distances`` are squared where the index is
+``squared``. Nothing changes by being asked, and a query has the same answer alone and
+among others.
 
 `Index` measures everything, in any metric, and is the oracle of the tests. Faster ones
 take its place for tangent distances, see `.base.index_of`:
@@ -43,7 +44,7 @@ from sklearn.base import clone
 from widemargin._compute.engines import formula
 from widemargin._compute.formulas import smallest
 from widemargin._compute.machine import batched_slices, rows_in_budget, thread_map
-from widemargin._compute.nearest import rivals_of
+from widemargin._compute.nearest import nearest_two_classes
 from widemargin._core.arrays import (
     as_numbers,
     beside,
@@ -203,11 +204,11 @@ class Index:
             out[:, c] = own.min(axis=1)
         return out
 
-    def rivals(
+    def two_class_distances(
         self, queries: Bundle, wanted: NDArray | None, n_jobs: int | None = None
     ) -> tuple[NDArray, NDArray]:
         """Values of the nearest of the wanted class, and of all others."""
-        return rivals_of(self.class_distances(queries, n_jobs), wanted)
+        return nearest_two_classes(self.class_distances(queries, n_jobs), wanted)
 
     def sum_exp(
         self,

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._compute.nearest import rivals_of
+from widemargin._compute.nearest import nearest_two_classes
 from widemargin._compute.progress import observed_by
 from widemargin._core import shards
 from widemargin._core.arrays import (
@@ -59,7 +59,7 @@ from widemargin._core.temperature import LeftOut, fit_temperature, joined
 from widemargin.margins import relative_margin
 from widemargin.metrics import TangentMetric
 from widemargin.metrics.tangent import metric_of
-from widemargin.neighbors.base import RemembersSamples, Wanted, index_of
+from widemargin.neighbors.base import IndexOptions, RemembersSamples, index_of
 from widemargin.neighbors.index import (
     FeatureCandidates,
     FunctionMetric,
@@ -312,7 +312,9 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         own = callable(self.metric)
         metric = metric.fit(samples.X, samples.labels)
         metric = self._keep_metric(metric, samples, is_auto(self.sides) and not own)
-        self._wanted = Wanted(self.algorithm, n_candidates=int(self.n_candidates))
+        self._index_options = IndexOptions(
+            self.algorithm, n_candidates=int(self.n_candidates)
+        )
         reranks = self.algorithm == "rerank"
         # What says where to look, where the metric itself belongs to no end.
         self._scout: TangentMetric | None = None
@@ -399,19 +401,21 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         self.bundle_ = self._bundle(points, self.classes_[self._codes])
 
     def _make_index(self, references: Bundle) -> Any:
-        given, wanted = (references, self._codes, len(self.classes_)), self._wanted
-        wanted = wanted._replace(n_neighbors=self._n_neighbors, n_jobs=self.n_jobs)
+        given = references, self._codes, len(self.classes_)
+        options = self._index_options._replace(
+            n_neighbors=self._n_neighbors, n_jobs=self.n_jobs
+        )
         candidates: Any = None
         if self.candidate_transform_ is not None:
             if self._is_squared and self._metric.sides != "midpoint":
                 refuse_device(TANGENT_CANDIDATES, X=references.points)
             candidates = FeatureCandidates(
-                self.candidate_transform_, references.points, wanted.n_candidates
+                self.candidate_transform_, references.points, options.n_candidates
             )
         elif self._scout is not None:
-            look = wanted._replace(algorithm="brute")
+            look = options._replace(algorithm="brute")
             candidates = index_of(*given, self._scout, look)
-        return index_of(*given, self._metric, wanted._replace(candidates=candidates))
+        return index_of(*given, self._metric, options._replace(candidates=candidates))
 
     def kneighbors(
         self,
@@ -630,12 +634,12 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         if self._n_neighbors > 1:
             return super()._margins(X, codes)
         if self._merged is not None:
-            return self._relative(*rivals_of(self._merged, codes))
+            return self._relative(*nearest_two_classes(self._merged, codes))
         index, out = self._index_at(X), np.empty(len(X))
         for rows, queries in self._queries(X, index, "margins"):
             wanted = None if codes is None else codes[rows]
-            rivals = index.rivals(queries, wanted, self.n_jobs)
-            out[rows] = self._relative(*rivals)
+            found = index.two_class_distances(queries, wanted, self.n_jobs)
+            out[rows] = self._relative(*found)
         return out
 
     def _relative(self, d_plus: NDArray, d_minus: NDArray) -> NDArray:

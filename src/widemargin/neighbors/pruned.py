@@ -103,7 +103,7 @@ class PrunedIndex(Index):
     ):
         super().__init__(references, codes, n_classes, metric)
         self.algorithm, self.n_candidates = algorithm, n_candidates
-        self.elsewhere = candidates
+        self.candidate_index = candidates
         self.sides, self.spring = metric.sides, float(metric.spring)
         self.shared: NDArray | None = None
         if references.is_shared:
@@ -125,20 +125,20 @@ class PrunedIndex(Index):
             # The eigenvectors of so small a matrix take longer on many threads.
             with one_blas_thread():
                 axes = principal_axes(references.points, n_components)
-            self._take_coarsest(axes, n_jobs)
+            self._choose_bound(axes, n_jobs)
         if self.algorithm != "exact":
-            shadows = None
+            bounded = None
             if self.shared is not None:
-                shadows = self._shadow(references, references.points.dtype, n_jobs)
-            self._prepare(shadows)
+                bounded = self._for_bounds(references, references.points.dtype, n_jobs)
+            self._prepare(bounded)
 
-    def _prepare(self, shadows: Bundle | None) -> None:
+    def _prepare(self, bounded: Bundle | None) -> None:
         """Keep what belongs to the references, for queries that come one by one."""
-        self.shadows = shadows
-        bounded = self.references if shadows is None else shadows
+        self.bounded = bounded
+        bounded = self.references if bounded is None else bounded
         self.prepared = References(bounded.points, bounded.frames)
 
-    def _take_coarsest(self, axes: NDArray, n_jobs: int | None) -> None:
+    def _choose_bound(self, axes: NDArray, n_jobs: int | None) -> None:
         """Take the coarsest bound that spares most of the work, or none at all.
 
         Bounds in float32 are made in half the time. Where they are too coarse, those
@@ -147,20 +147,20 @@ class PrunedIndex(Index):
         """
         self.axes = axes
         points, parts = self.references.points, {}
-        shadows = self._shadow(self.references, points.dtype, n_jobs)
-        size = np.abs(shadows.points).max()
+        bounded = self._for_bounds(self.references, points.dtype, n_jobs)
+        size = np.abs(bounded.points).max()
         narrow = points.dtype == np.float64 and TINY < size < HUGE
         for dtype in (np.float32, np.float64) if narrow else (points.dtype,):
-            self._prepare(shadows.astype(dtype))
-            parts[dtype] = self._part_left(n_jobs)
+            self._prepare(bounded.astype(dtype))
+            parts[dtype] = self._fraction_left(n_jobs)
             if parts[dtype] <= FEW_LEFT:
                 return
         if narrow and parts[np.float32] <= 1.5 * parts[np.float64]:
-            self._prepare(shadows.astype(np.float32))
+            self._prepare(bounded.astype(np.float32))
         if min(parts.values()) > MOST_LEFT:
             self.algorithm, self.axes = "brute", None
 
-    def _part_left(self, n_jobs: int | None) -> float:
+    def _fraction_left(self, n_jobs: int | None) -> float:
         """Part of the references that bounds leave to some of them, or a bit more."""
         n = len(self.references)
         some = self.references[np.linspace(0, n - 1, N_PROBES).astype(int)]
@@ -182,35 +182,35 @@ class PrunedIndex(Index):
         self, queries: Bundle, n_neighbors: int, n_jobs: int | None = None
     ) -> tuple[NDArray, NDArray]:
         """Distances, ascending, and positions of the nearest; ties by position."""
-        material = self._material(queries, n_neighbors, n_jobs)
-        d2, found = self._nearest(queries, material, ALL, None, n_neighbors, n_jobs)
+        bounds = self._bounds_or_candidates(queries, n_neighbors, n_jobs)
+        d2, found = self._nearest(queries, bounds, ALL, None, n_neighbors, n_jobs)
         return np.sqrt(d2), found
 
     def class_distances(self, queries: Bundle, n_jobs: int | None = None) -> NDArray:
         """Squared distances (n, n_classes) to the nearest of every class."""
         out = np.full((len(queries), self.n_classes), np.inf)
-        material = self._material(queries, 1, n_jobs)
+        bounds = self._bounds_or_candidates(queries, 1, n_jobs)
         for c in self.present:
             labels = np.full(len(queries), c)
-            d2, _ = self._nearest(queries, material, SAME, labels, 1, n_jobs)
+            d2, _ = self._nearest(queries, bounds, SAME, labels, 1, n_jobs)
             out[:, c] = d2[:, 0]
         return out
 
-    def rivals(
+    def two_class_distances(
         self, queries: Bundle, wanted: NDArray | None, n_jobs: int | None = None
     ) -> tuple[NDArray, NDArray]:
         """Squared distances to the nearest of the wanted class, and of all others."""
-        material = self._material(queries, 1, n_jobs)
+        bounds = self._bounds_or_candidates(queries, 1, n_jobs)
         kind = ALL if wanted is None else SAME
-        d_plus, found = self._nearest(queries, material, kind, wanted, 1, n_jobs)
+        d_plus, found = self._nearest(queries, bounds, kind, wanted, 1, n_jobs)
         wanted = self.codes[found[:, 0]] if wanted is None else wanted
-        d_minus, _ = self._nearest(queries, material, OTHER, wanted, 1, n_jobs)
+        d_minus, _ = self._nearest(queries, bounds, OTHER, wanted, 1, n_jobs)
         return d_plus[:, 0], d_minus[:, 0]
 
     def _nearest(
         self,
         queries: Bundle,
-        material: NDArray,
+        bounds: NDArray,
         kind: int,
         labels: NDArray | None,
         k: int,
@@ -229,12 +229,14 @@ class PrunedIndex(Index):
         if self.algorithm == "rerank":
             nearest = nearest_of_candidates
         return nearest(
-            material, queries.points.astype(dtype, copy=False),
+            bounds, queries.points.astype(dtype, copy=False),
             x_frames.astype(dtype, copy=False), references.points, y_frames, sides,
             self.spring, Counted(labels, self.codes, kind), k, n_jobs,
         )  # fmt: skip
 
-    def _material(self, queries: Bundle, k: int, n_jobs: int | None) -> NDArray:
+    def _bounds_or_candidates(
+        self, queries: Bundle, k: int, n_jobs: int | None
+    ) -> NDArray:
         """Candidates (n, n_candidates), or lower bounds (n, m) of squared distances."""
         if self.algorithm == "rerank":
             return self.candidates(queries, k, n_jobs)
@@ -257,8 +259,8 @@ class PrunedIndex(Index):
         apart: Any = None,
     ) -> NDArray:
         """Positions (n, n_candidates) that the nearest should be among, ascending."""
-        if self.elsewhere is not None:
-            return self.elsewhere.candidates(queries, at_least, n_jobs)
+        if self.candidate_index is not None:
+            return self.candidate_index.candidates(queries, at_least, n_jobs)
         count = min(len(self.codes), max(self.n_candidates, at_least))
         side = "query" if self.sides == "query" else "reference"
         upper = self._all_pairs(queries, side, n_jobs, lower=False)
@@ -267,18 +269,18 @@ class PrunedIndex(Index):
     def _all_pairs(self, x, sides, n_jobs, *, lower):
         y = self.references
         prepared: References | None = self.prepared
-        if self.shadows is not None:
-            queries, y = x, self.shadows
+        if self.bounded is not None:
+            queries, y = x, self.bounded
             if y.points.dtype != x.points.dtype and np.abs(x.points).max() > HUGE:
                 # Nothing can be said in float32.
                 return np.zeros((len(x), len(y)), y.points.dtype)
-            x = self._shadow(x, y.points.dtype, n_jobs)
+            x = self._for_bounds(x, y.points.dtype, n_jobs)
         elif x.points.dtype != y.points.dtype and np.abs(x.points).max() > HUGE:
             y, prepared = y.astype(x.points.dtype), None
         elif x.points.dtype != y.points.dtype:
             # What rounding to the dtype of the references takes from a query must be
             # small against its distance, not against its offset.
-            x = self._shadow(x, y.points.dtype, n_jobs)
+            x = self._for_bounds(x, y.points.dtype, n_jobs)
             y = Bundle((y.points - self.centre).astype(y.points.dtype), y.frames)
             prepared = None
         out = pair_distances(
@@ -314,7 +316,7 @@ class PrunedIndex(Index):
         along = (centred @ self.directions.T) @ self.directions
         return centred - self.shrinkage * along
 
-    def _shadow(self, bundle: Bundle, dtype: Any, n_jobs: int | None) -> Bundle:
+    def _for_bounds(self, bundle: Bundle, dtype: Any, n_jobs: int | None) -> Bundle:
         """Return what the bound is made of: centred, folded, projected, cast."""
         if self.shared is not None:
             bundle = Bundle(bundle.points, bundle.frames[:, :0])

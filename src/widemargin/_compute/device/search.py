@@ -69,7 +69,7 @@ from widemargin._compute.device.pairs import (
 )
 from widemargin._compute.formulas import on_a_shared_frame, worth_a_bound
 from widemargin._compute.machine import MOST_DISTANCES
-from widemargin._compute.nearest import rivals_of
+from widemargin._compute.nearest import nearest_two_classes
 from widemargin._compute.progress import announce
 from widemargin._compute.rounding import product_error
 
@@ -335,11 +335,11 @@ class DeviceSearch:
             out[:, c] = d2.cpu().numpy()[:, 0]
         return out
 
-    def rivals(
+    def two_class_distances(
         self, queries: Any, wanted: np.ndarray | None, n_jobs: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Squared distances to the nearest of the wanted class, and of all others."""
-        return rivals_of(self.class_distances(queries), wanted)
+        return nearest_two_classes(self.class_distances(queries), wanted)
 
     def measured(
         self, queries: Any, at_least: int = 1, n_jobs: Any = None, apart: Any = None
