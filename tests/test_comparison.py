@@ -94,6 +94,13 @@ def test_bad_input_is_named(options, message):
         compare(*load_iris(return_X_y=True), **options)
 
 
+def test_columns_of_text_are_named():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    X["colour"] = ["red", "blue"] * 75
+    with pytest.raises(ValueError, match="Text is in column 'colour'"):
+        compare(X, y)
+
+
 def test_one_class_is_refused():
     with pytest.raises(ValueError, match="one class"):
         compare(np.eye(4), np.zeros(4))

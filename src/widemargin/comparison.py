@@ -34,7 +34,7 @@ from sklearn.svm import SVC
 from sklearn.utils import _safe_indexing, indexable
 
 from widemargin._compute.progress import announce
-from widemargin._core.checks import check_count
+from widemargin._core.checks import check_count, text_columns
 from widemargin._core.confidence import answers_of
 from widemargin._core.samples import class_labels
 from widemargin._core.select import clearly_worse
@@ -331,6 +331,8 @@ def compare(
     if len(classes) < 2:
         raise ValueError(f"y has one class, {classes[0]!r}; compare needs two or more.")
     if models is None:
+        if text := text_columns(X):
+            raise ValueError(f"X must hold numbers only.{text}")
         models = default_models(tangents, random_state)
     elif not isinstance(models, Mapping):
         raise ValueError(

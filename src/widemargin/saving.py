@@ -255,11 +255,11 @@ def read(path: Path, functions: Iterable[str] = ()) -> dict[str, Any]:
         kind = type(error).__name__
         raise ValueError(f"{path} cannot be read ({kind}: {error}); {AGAIN}") from None
     if unknown:
-        short = unknown[0].rpartition(".")[2]
+        short = ", ".join(name.rpartition(".")[2] for name in unknown[:3])
         raise ValueError(
-            f"{path} holds {', '.join(unknown[:3])}, which no widemargin model needs; "
-            "it was not loaded. Use only files made by widemargin. Functions of your "
-            f"own are taken by widemargin.load(path, functions=[{short}])"
+            f"{path} holds {', '.join(unknown[:3])}, which is not widemargin's; it was "
+            "not loaded. If these are functions of your own, import them and call "
+            f"widemargin.load(path, functions=[{short}]); else do not use the file"
         )
     if not isinstance(content, dict) or not set(content) >= {"format", "version"}:
         raise ValueError(f"{path} holds no widemargin model; {AGAIN}")
