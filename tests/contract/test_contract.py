@@ -228,23 +228,9 @@ SHIFT_MATTERS = {
 }
 
 
-# Several prototypes of a class start from k-means, and rounding breaks its ties.
-STARTS_BY_K_MEANS = {
-    "GLVQClassifier",
-    "GMLVQClassifier",
-    "KernelLVQClassifier",
-    "LVQClassifier",
-    "MarginLVQClassifier",
-    "RelationalLVQClassifier",
-    "TVQClassifier",
-}
-
-
 @pytest.mark.parametrize("of", DATA)
 @every(SHIFT_MATTERS)
 def test_the_origin_of_the_data_does_not_matter(name, of):
-    if of == "lattice" and name in STARTS_BY_K_MEANS:
-        pytest.skip("ties of k-means are broken by rounding")
     X, y, queries = data(of)
     # Multiples of 2⁻²⁰: a shift by 17 million changes no digit of them.
     by = 2.0**24
