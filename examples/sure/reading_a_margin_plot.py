@@ -51,9 +51,8 @@ for _ in range(ROUNDS):
     by_round.append(margins(models[-1], X, y))
     history["train_error"].append((by_round[-1] <= 0).mean())
     history["test_error"].append(1 - models[-1].score(X_new, y_new))
-    new = margin_reweight(weights, by_round[-1], THETA, "ratio")
-    weights = new
-    learner.set_params(C=0.1 * len(y) / new.sum())
+    weights = margin_reweight(weights, by_round[-1], THETA, "ratio")
+    learner.set_params(C=0.1 * len(y) / weights.sum())
 
 # %%
 # What it did
@@ -70,14 +69,29 @@ for k in (0, ROUNDS - 1):
     )
 
 # %%
-# Margins, weights, errors
-# ------------------------
+# The margins
+# -----------
+# Read a curve from the left: it is the share of samples with a smaller margin. At 0 it
+# is the training error. Re-weighting pushes the low end right and the high end left.
 
-figure, axes = plt.subplots(1, 3, figsize=(14, 4), layout="constrained")
 shown = sorted({0, min(2, ROUNDS - 1), ROUNDS - 1})
 MarginDistributionDisplay(
     margins={f"round {k + 1}": by_round[k] for k in shown}, theta=THETA
-).plot(axes[0])
-SampleWeightDisplay.from_margins(by_round, THETA, weight_gain="ratio", ax=axes[1])
-TrainingCurveDisplay(histories={"re-weighted": history}).plot(axes[2])
+).plot()
+plt.show()
+
+# %%
+# The weights
+# -----------
+# The fifth of the samples that stays below θ takes most of the weight.
+
+SampleWeightDisplay.from_margins(by_round, THETA, weight_gain="ratio")
+plt.show()
+
+# %%
+# The errors
+# ----------
+# The training error falls in the first rounds. The error of new samples falls little.
+
+TrainingCurveDisplay(histories={"re-weighted": history}).plot()
 plt.show()

@@ -484,7 +484,7 @@ class GMLVQClassifier(
 
     @property
     def relevances_(self) -> NDArray:
-        """Diagonal of Lambda: how much each feature counts."""
+        """Diagonal of Lambda; its values depend on the units of the features."""
         if self.omega_.ndim == 1:
             return self.omega_**2
         return np.einsum("...ij,...ij->...j", self.omega_, self.omega_)
