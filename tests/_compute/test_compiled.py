@@ -87,6 +87,22 @@ def test_what_must_not_be_written_is_shown_without_a_copy():
     assert len(_first_of_named.signatures) == 1
 
 
+@njit(inner=True)
+def _second(values):
+    return values[1]
+
+
+@njit()
+def _second_by_another(values):
+    return _second(values)
+
+
+def test_what_is_inner_is_called_by_kernels_alone():
+    assert _second_by_another(np.arange(3.0)) == 1
+    with pytest.raises(TypeError, match="only kernels can call _second"):
+        _second(np.arange(3.0))
+
+
 def test_no_sum_depends_on_who_compiled_it():
     """A process that compiles would else call another version than those after it."""
     inner = models._squared_distances

@@ -1,5 +1,6 @@
 """GLVQ and GMLVQ: finite differences, exact weights, descent, transform."""
 
+import numba
 import numpy as np
 import pytest
 from scipy.linalg import sqrtm
@@ -9,6 +10,7 @@ from sklearn.model_selection import cross_val_score
 from tests.margins.test_losses import LOSSES as EVERY_LOSS
 
 from widemargin._compute import engines
+from widemargin._compute import glvq as compiled_glvq
 from widemargin._compute.engines import compiled_loss, is_compiled
 from widemargin._compute.glvq import class_columns
 from widemargin._compute.lvq import loss_and_slope
@@ -478,7 +480,6 @@ def test_compiled_epochs_are_the_sums_and_steps_of_numpy(model, dtype):
 @pytest.mark.parametrize("unit", [1.0, 2.0**-200, 2.0**200])
 def test_float32_products_decide_nothing_that_they_cannot(offset, unit):
     """Prototypes 1e-6 apart, far from the origin: differences in float64 decide."""
-    from widemargin._compute import glvq
 
     rng = np.random.RandomState(0)
     centres = rng.standard_normal((3, 5)) + offset
@@ -488,18 +489,24 @@ def test_float32_products_decide_nothing_that_they_cannot(offset, unit):
     columns = class_columns(labels, codes)
     scale = 1 / np.abs(X).max()
     packed, norms = np.empty((12, 5), np.float32), np.empty(12, np.float32)
-    largest = glvq._prepared(P, columns.order, scale, packed, norms)
+    largest = compiled_glvq._prepared(P, columns.order, scale, packed, norms)
     scores = (X * scale).astype(np.float32) @ packed.T
-    error = product_error(np.float32, 5) * (5 + largest) + glvq.TINY
+    error = product_error(np.float32, 5) * (5 + largest) + compiled_glvq.TINY
     D = ((X[:, None] / unit - P / unit) ** 2).sum(axis=2)
     for x, row, code, d in zip(X, scores, codes, D, strict=True):
-        found = glvq.settled_pair(row, norms, code, error, x, P, columns)
+        found = settled_pair(row, norms, code, error, x, P, columns)
         own = np.where(labels == code, d, np.inf)
         others = np.where(labels == code, np.inf, d)
         assert found[:2] == (own.argmin(), others.argmin())
         np.testing.assert_allclose(
             np.array(found[2:]) / unit / unit, [own.min(), others.min()], rtol=1e-6
         )
+
+
+@numba.njit
+def settled_pair(row, norms, code, error, x, P, columns):
+    """Only kernels call this one."""
+    return compiled_glvq.settled_pair(row, norms, code, error, x, P, columns)
 
 
 def test_an_epoch_counts_a_class_without_prototypes_as_before():

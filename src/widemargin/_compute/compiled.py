@@ -8,12 +8,15 @@ compile once more for it, which takes seconds.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Timer
+from types import SimpleNamespace
 from typing import Any
 
 import numba
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.extending import intrinsic
 
 from widemargin._compute.progress import note
@@ -27,17 +30,51 @@ NUMBERS = REORDER | {"nnan"}
 IN_ORDER = frozenset({"contract", "nsz", "arcp"})
 
 
+class _LinkedOnly(JITCodeLibrary):
+    """Code that callers put into theirs: nobody asks for its address.
+
+    Machine code of it alone would be a fifth of what kernels compile.
+    """
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        return 0
+
+    def serialize_using_object_code(self) -> Any:
+        return self.serialize_using_bitcode()
+
+    @property
+    def codegen(self) -> Any:
+        """Whom numba tells the environment of machine code, of which there is none."""
+        return SimpleNamespace(set_env=lambda *_: None)
+
+
+class _InnerCompiler(Compiler):
+    """numba's compiler, but for machine code."""
+
+    def define_pipelines(self) -> Any:
+        state = self.state
+        name = state.func_id.func_qualname
+        state.library = _LinkedOnly(state.targetctx.codegen(), name)
+        return super().define_pipelines()
+
+
 def njit(*, inner: bool = False, **options: Any) -> Callable[[Callable], Any]:
     """Compile a function when it is first called, without holding the lock of Python.
 
-    Options are numba's; what is `inner` is called by kernels alone, and compiles in
-    less time. Machine code is kept beside the source or in the user's cache;
-    where neither can be written it is made again in every process.
+    Options are numba's; what is `inner` is called by kernels alone, has no machine code
+    of its own and compiles in less time. Code is kept beside the source or in the
+    user's cache; where neither can be written it is made again in every process.
     """
     # Without a check at every division code is smaller, and made faster; nobody in C
     # calls it.
     usual = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
     options = {**usual, "no_cpython_wrapper": inner, **options, "cache": True}
+    if inner:
+        options["pipeline_class"] = _InnerCompiler
     if options.get("fastmath"):
         # Of a function that is called there are two versions, the process that compiles
         # it takes one and those after it the other: their sums would differ.
@@ -51,7 +88,7 @@ def njit(*, inner: bool = False, **options: Any) -> Callable[[Callable], Any]:
         except RuntimeError:
             # There is no folder that can be written.
             kernel = numba.njit(**(options | {"cache": False}))(function)
-        kernel.__class__ = _kernel_class(type(kernel))
+        kernel.__class__ = _kernel_class(type(kernel), inner)
         _stamp_of_all_sources(kernel)
         return kernel
 
@@ -74,7 +111,7 @@ def _stamp_of_all_sources(kernel: Any) -> None:
         file._source_stamp = tuple(sorted(stamps))
 
 
-_classes: dict[type, type] = {}
+_classes: dict[tuple[type, bool], type] = {}
 # Kernels compiled by this process, those that others call included: the command counts.
 COMPILED: list[str] = []
 # Seconds after which compiling is worth a word.
@@ -97,9 +134,9 @@ def _announced(kernel: Any) -> Iterator[None]:
         COMPILED.append(kernel.py_func.__name__)
 
 
-def _kernel_class(dispatcher: Any) -> type:
+def _kernel_class(dispatcher: Any, inner: bool = False) -> type:
     """Subclass numba's dispatcher, so that kernels still call each other directly."""
-    if dispatcher not in _classes:
+    if (dispatcher, inner) not in _classes:
 
         class Kernel(dispatcher):
             def compile(self, signature: Any) -> Any:
@@ -107,6 +144,8 @@ def _kernel_class(dispatcher: Any) -> type:
                     return super().compile(signature)
 
             def __call__(self, *args: Any) -> Any:
+                if inner:
+                    raise TypeError(f"only kernels can call {self.py_func.__name__}.")
                 try:
                     return super().__call__(*map(_plain, args))
                 except SystemError as error:
@@ -116,8 +155,8 @@ def _kernel_class(dispatcher: Any) -> type:
                         raise
                     raise cause from None
 
-        _classes[dispatcher] = Kernel
-    return _classes[dispatcher]
+        _classes[dispatcher, inner] = Kernel
+    return _classes[dispatcher, inner]
 
 
 class _Memory:
@@ -178,14 +217,14 @@ def dot(u: Any, v: Any) -> Any:
     return total
 
 
-@njit(fastmath=REORDER)
+@njit(inner=True, fastmath=REORDER)
 def add_times(total: Any, factor: Any, x: Any) -> None:
     """Add a multiple of one vector to another."""
     for f in range(x.shape[0]):
         total[f] += factor * x[f]
 
 
-@njit(fastmath=REORDER)
+@njit(inner=True, fastmath=REORDER)
 def squared_distance(x: Any, p: Any) -> Any:
     """Squared Euclidean distance of two vectors."""
     total = x.dtype.type(0)
@@ -195,7 +234,7 @@ def squared_distance(x: Any, p: Any) -> Any:
     return total
 
 
-@njit(fastmath=NUMBERS)
+@njit(inner=True, fastmath=NUMBERS)
 def least_of(scores: Any, start: int, stop: int) -> Any:
     """Smallest of some scores."""
     least = scores.dtype.type(np.inf)
@@ -204,7 +243,7 @@ def least_of(scores: Any, start: int, stop: int) -> Any:
     return least
 
 
-@njit()
+@njit(inner=True)
 def up_to(scores: Any, start: int, stop: int, limit: Any) -> Any:
     """How many columns have scores up to `limit`, and the sum of their numbers."""
     count, columns = np.int32(0), np.int32(0)

@@ -5,7 +5,7 @@ import numpy as np
 from widemargin._compute.compiled import njit
 
 
-@njit()
+@njit(inner=True)
 def factorise(x, F, precision, root):
     """Write the Cholesky root of M; return the log of its part in the density."""
     d, q = F.shape
@@ -30,7 +30,7 @@ def factorise(x, F, precision, root):
     return height
 
 
-@njit()
+@njit(inner=True)
 def row_posterior(x, mean, F, precision, root, z):
     """Write z; return what gaps to the mean add to the log density."""
     d, q = F.shape

@@ -70,7 +70,7 @@ def gradient_images(X, shape, pad, background, softness, n_lanes):
     return out
 
 
-@njit(fastmath=REORDER)
+@njit(inner=True, fastmath=REORDER)
 def _lower_costs(
     x, y, at_x, at_y, rows, strides, penalty, patches, lanes, costs, at_costs
 ):

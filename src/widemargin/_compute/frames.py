@@ -31,7 +31,7 @@ SIDE_CODES = {"reference": AT_Y, "both": TWO_SIDED, "mean": MEAN}
 SINGULAR = 1e-12
 
 
-@njit(fastmath=REORDER)
+@njit(inner=True, fastmath=REORDER)
 def _remove(row, unit):
     """Take the part along `unit` out of `row`; return the squared norm that is left."""
     along = dot(row, unit)
@@ -233,7 +233,7 @@ def _least_squares(delta, first, second, spring, moves, residual):
     return spring * dot(moves, moves) + dot(residual, residual)
 
 
-@njit()
+@njit(inner=True)
 def squared_distance(x, x_frame, y, y_frame, sides, spring, delta, residual):
     """Squared distance of one pair; `delta` and `residual` are scratch, in float64.
 

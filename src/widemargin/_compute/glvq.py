@@ -76,13 +76,13 @@ class Samples(NamedTuple):
     unit: float
 
 
-@njit()
+@njit(inner=True)
 def _error(d):
     """Error of a score in float32, per unit of the squares it is made of."""
     return EPS * (16.0 + np.sqrt(d))
 
 
-@njit(fastmath=REORDER)
+@njit(inner=True, fastmath=REORDER)
 def gap(x, p):
     """Squared distance of two vectors, in float64."""
     total = 0.0
@@ -92,7 +92,7 @@ def gap(x, p):
     return total
 
 
-@njit(fastmath=REORDER)
+@njit(inner=True, fastmath=REORDER)
 def _pack(x, unit, factor, packed):
     """Write ``factor x`` in float32, x in units of 1 / `unit`; return |x|^2."""
     square = 0.0
@@ -114,13 +114,13 @@ def _prepared(P, order, unit, packed, norms):
     return largest
 
 
-@njit(fastmath=REORDER)
+@njit(inner=True, fastmath=REORDER)
 def _add(scores, norms):
     for j in range(scores.shape[0]):
         scores[j] += norms[j]
 
 
-@njit()
+@njit(inner=True)
 def _settle(scores, start, stop, limit, x, P, order):
     """Nearest by difference among the columns with scores up to `limit`."""
     best, at = np.inf, P.shape[0]
@@ -132,7 +132,7 @@ def _settle(scores, start, stop, limit, x, P, order):
     return (at if at < P.shape[0] else -1), best
 
 
-@njit()
+@njit(inner=True)
 def _nearest(scores, start, stop, error, x, P, order):
     """Prototype and squared distance of the nearest in some columns; -1 for none.
 
@@ -149,7 +149,7 @@ def _nearest(scores, start, stop, error, x, P, order):
     return _settle(scores, start, stop, limit, x, P, order)
 
 
-@njit()
+@njit(inner=True)
 def settled_pair(row, norms, code, error, x, P, columns):
     """Nearest of the own class, nearest of the others, and their squared distances.
 
@@ -165,7 +165,7 @@ def settled_pair(row, norms, code, error, x, P, columns):
     return plus, minus, d_plus, d_minus
 
 
-@njit()
+@njit(inner=True)
 def _slopes(plus, minus, d_plus, d_minus, rounding, weight, loss):
     """Weighted loss of a relative margin, and its derivatives by both distances."""
     kind, beta = loss

@@ -34,7 +34,7 @@ from widemargin._compute.engines import LOSSES, compiled_loss
 from widemargin._compute.projection_bounds import lower_bounds, move_projection
 
 
-@njit()
+@njit(inner=True)
 def nearest(x, P):
     """Index of the first of the nearest prototypes, and its squared distance."""
     best, best_distance = -1, x.dtype.type(np.inf)
@@ -45,7 +45,7 @@ def nearest(x, P):
     return best, best_distance
 
 
-@njit()
+@njit(inner=True)
 def two_nearest(x, P):
     """Return index and squared distance of the nearest and the next prototype."""
     first, first_distance = -1, x.dtype.type(np.inf)
@@ -77,7 +77,7 @@ def quick_nearest(i, X, P, search):
     return at, best
 
 
-@njit()
+@njit(inner=True)
 def two_smallest(low, x, P):
     """Largest distance that one of the two nearest can have."""
     if low.shape[0] < 2:
@@ -113,7 +113,7 @@ def quick_two_nearest(i, X, P, search):
     return first, first_distance, second, second_distance
 
 
-@njit()
+@njit(inner=True)
 def nearest_pair(x, P, labels, code):
     """Return index and squared distance of the nearest of a class and of the others."""
     plus, d_plus = -1, x.dtype.type(np.inf)
@@ -174,13 +174,13 @@ def follow(j, i, rate, distance, P, search):
         move_projection(j, i, rate, np.float64(distance), P, search)
 
 
-@njit()
+@njit(inner=True)
 def follow_apart(j, i, rate, distance, P, search):
     """As `follow`, compiled once: where there are four calls, not where each counts."""
     follow(j, i, rate, distance, P, search)
 
 
-@njit()
+@njit(inner=True)
 def move(p, x, rate):
     """Move `p` by the fraction `rate` of the way to `x` (away where negative)."""
     step = x.dtype.type(rate)
@@ -188,7 +188,7 @@ def move(p, x, rate):
         p[f] += step * (x[f] - p[f])
 
 
-@njit()
+@njit(inner=True)
 def push(p, x, rate, box):
     """Move `p` away from `x`, unless that takes it out of the box; whether it did."""
     step = x.dtype.type(rate)
@@ -201,7 +201,7 @@ def push(p, x, rate, box):
     return True
 
 
-@njit()
+@njit(inner=True)
 def push_inside(p, x, rate, box):
     """Move `p` away from `x`, and back into the box; whether that was needed."""
     step, back = x.dtype.type(rate), False
@@ -212,7 +212,7 @@ def push_inside(p, x, rate, box):
     return back
 
 
-@njit(fastmath=REORDER)
+@njit(inner=True, fastmath=REORDER)
 def leaves_ball(p, x, rate, balls, code):
     """Whether a push away from `x` takes `p` out of the ball of a class."""
     step, centre = x.dtype.type(rate), balls.centres[code]
@@ -339,7 +339,7 @@ KTH, SOFT = 0, 1
 HINGE, RAMP, EXPONENTIAL, SIGMOID, LINEAR = LOSSES.values()
 
 
-@njit()
+@njit(inner=True)
 def adam_in_place(m, v, gradient, forget, forget_squares, t, least):
     """Take one more gradient into the moments of Adam; make it the ascent. All flat.
 
@@ -365,7 +365,7 @@ def adam_in_place(m, v, gradient, forget, forget_squares, t, least):
         gradient[i] = scale * m[i] * (np.sqrt(v[i]) / (v[i] + floor))
 
 
-@njit()
+@njit(inner=True)
 def class_distance(d, start, stop, rule, k, h, w):
     """Distance to the class of prototypes [start, stop); its derivative goes to `w`.
 
@@ -390,7 +390,7 @@ def class_distance(d, start, stop, rule, k, h, w):
     return d[at]
 
 
-@njit()
+@njit(inner=True)
 def find_pair(x, P, bounds, c_plus, rule, k, h, d, w):
     """Return s_plus, s_minus and the nearest wrong class; fill distances, weights."""
     for j in range(P.shape[0]):
@@ -427,7 +427,7 @@ def margin_coefficients(P, bounds, X, y, rule, k, h):
     return theta, pulls
 
 
-@njit()
+@njit(inner=True)
 def move_class(x, P, start, stop, d, w, step, box):
     """Move the prototypes of a class by `step` in all, along the unit vectors to x."""
     for j in range(start, stop):
@@ -458,7 +458,7 @@ def loss_and_slope(kind, beta, theta):
     return value, (-beta if value > 0.0 else 0.0)
 
 
-@njit()
+@njit(inner=True)
 def move_pair(x, P, bounds, right, wrong, d, w, step, box):
     """Bring the right class nearer by `step` and drive the wrong one away."""
     move_class(x, P, bounds[right], bounds[right + 1], d, w, step, box)

@@ -46,7 +46,7 @@ def _squared_distances(Z, norms, offsets, squared):
             out[i] = max(out[i], zero)
 
 
-@njit(fastmath=REORDER)
+@njit(inner=True, fastmath=REORDER)
 def _remember(Z, norms, offsets, squared, low, reach):
     """Write distances, and how far samples are from centroids, to begin bounds with."""
     n_models, width = offsets.shape
@@ -58,7 +58,7 @@ def _remember(Z, norms, offsets, squared, low, reach):
             reach[j, i] = np.sqrt(max(norms[i] - two * centroid[i] + offset, zero))
 
 
-@njit(fastmath=REORDER)
+@njit(inner=True, fastmath=REORDER)
 def _loosen(low, reach, cosine, sine, shift):
     """Let a model turn and shift: distances that were `low` are no lower after it.
 
@@ -72,7 +72,7 @@ def _loosen(low, reach, cosine, sine, shift):
         reach[i] = (reach[i] + shift) / less
 
 
-@njit(fastmath=REORDER)
+@njit(inner=True, fastmath=REORDER)
 def _explained(products, offset):
     """Return the squared length of the part of a sample along a model's tangents."""
     total = products.dtype.type(0)
@@ -82,7 +82,7 @@ def _explained(products, offset):
     return total
 
 
-@njit()
+@njit(inner=True)
 def _some(X, models, norms, right, nearest, bounds, gathered, pairs, squared, slots):
     """Write squared distances to the models that may be nearest, infinity for others.
 
@@ -132,7 +132,7 @@ def _some(X, models, norms, right, nearest, bounds, gathered, pairs, squared, sl
     return filled
 
 
-@njit()
+@njit(inner=True)
 def _slopes(z_plus, z_minus, gamma, tiny):
     """Return c of the nearest right and of the nearest wrong model."""
     total = z_plus + z_minus
@@ -142,7 +142,7 @@ def _slopes(z_plus, z_minus, gamma, tiny):
     return scale * (z_minus / total), -scale * (z_plus / total)
 
 
-@njit()
+@njit(inner=True)
 def _margin(z_plus, z_minus):
     """Relative margin; an infinite distance means that there is no such model."""
     if z_plus == z_minus:
@@ -204,14 +204,14 @@ def one_sided(
     return compared
 
 
-@njit()
+@njit(inner=True)
 def _part(scratch, start, rows, columns):
     """Take the next rows and columns of what is written over, and where it ends."""
     stop = start + rows * columns
     return scratch[start:stop].reshape(rows, columns), stop
 
 
-@njit()
+@njit(inner=True)
 def _block(
     X,
     norms,
@@ -286,7 +286,7 @@ def _block(
     return compared
 
 
-@njit()
+@njit(inner=True)
 def _add(total, part, first):
     """Add columns of `part`, from the `first` on.
 
@@ -298,7 +298,7 @@ def _add(total, part, first):
             total[i, k] += part[i, first + k]
 
 
-@njit()
+@njit(inner=True)
 def _add_pulls(X, nearest, pulls, alphas, starts, gathered, weighted, sums, moments):
     """Add pull x^T (K, 1+m, d) and pull [1, alpha] (K, 1+m, 1+m) for each model."""
     (n, d), width, n_models = X.shape, pulls.shape[2], starts.shape[0] - 1

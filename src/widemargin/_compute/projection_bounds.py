@@ -80,7 +80,7 @@ class ProjectionBounds:
         )  # fmt: skip
 
 
-@njit(fastmath=REORDER)
+@njit(inner=True, fastmath=REORDER)
 def _grouped_bounds(x, projections, slacks, slack, group, low):
     """Fill in the bounds of a sample in units, one group of prototypes after another.
 
@@ -115,7 +115,7 @@ def lower_bounds(i, search):
     return at
 
 
-@njit(fastmath=REORDER)
+@njit(inner=True, fastmath=REORDER)
 def _moved(projections, at, K, x, step):
     """Move a projection; return its squared length without the last coordinate."""
     inside = np.float32(0)
@@ -127,7 +127,7 @@ def _moved(projections, at, K, x, step):
     return inside
 
 
-@njit()
+@njit(inner=True)
 def _renewed(j, P, search):
     """Project a prototype anew; return the squared length without the last coordinate.
 

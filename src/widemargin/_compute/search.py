@@ -35,7 +35,7 @@ from widemargin._compute.rounding import product_error
 MORE_SEEDS = 8
 
 
-@njit(fastmath=REORDER)
+@njit(inner=True, fastmath=REORDER)
 def _cross(u, v, out):
     """Inner products of all rows of `u` with all rows of `v`, two by four at a time.
 
@@ -133,7 +133,7 @@ def _estimate(rows, x, y, y_frame, sides, spring, error, products, small):
     return norm - taken - 8.0 * error * (norm + length)
 
 
-@njit()
+@njit(inner=True)
 def _insert(d2, j, best_d2, best_j):
     """Keep the k smallest, ordered by (distance, index)."""
     k = best_d2.shape[0]
@@ -150,12 +150,12 @@ def _insert(d2, j, best_d2, best_j):
     best_j[last] = j
 
 
-@njit()
+@njit(inner=True)
 def _counts(label, reference, kind):
     return kind == 0 or (label == reference) == (kind > 0)
 
 
-@njit()
+@njit(inner=True)
 def _begin(x_frame, rows, best_d2, best_j, n_y):
     """Write the frame below the first row; nothing is found yet.
 
@@ -169,7 +169,7 @@ def _begin(x_frame, rows, best_d2, best_j, n_y):
         best_j[place] = n_y
 
 
-@njit()
+@njit(inner=True)
 def _holds(places, j):
     found = False
     for place in range(places.shape[0]):

@@ -43,7 +43,7 @@ LANES = 128
 AMPLIFIED = 8.0
 
 
-@njit(fastmath=IN_ORDER)
+@njit(inner=True, fastmath=IN_ORDER)
 def _mark(d2, x_norm, y_norms, tau, lower):
     """Take the rounding off, or write -1 where it is most of the result."""
     suspects = 0
@@ -93,7 +93,7 @@ def one_sided(
     return suspects
 
 
-@njit(fastmath=IN_ORDER)
+@njit(inner=True, fastmath=IN_ORDER)
 def _eliminate(
     gram, r, stiffness, shrink, floor, clear, d2, scale, inverses, factor, width
 ):
@@ -125,7 +125,7 @@ def _eliminate(
                     target[j] += factor[j] * other[j]
 
 
-@njit(fastmath=IN_ORDER)
+@njit(inner=True, fastmath=IN_ORDER)
 def _lower(gram, r, stiffness, shrink, inverses, tau, clear, norms, d2, det, out):
     """Bounds from what `_eliminate` left: solve for q, take its rounding off."""
     real = gram.dtype.type
@@ -249,7 +249,7 @@ def project_midpoints(products, x_grams, y_grams, x_moves, y_moves, spring, tile
             tile[i, j] -= _quadratic_form(G, c, sizes) / (1.0 + spring)
 
 
-@njit()
+@njit(inner=True)
 def _quadratic_form(G, c, sizes):
     """c^T G^+ c by elimination, infinite where `UNCLEAR`; G and c are overwritten.
 
