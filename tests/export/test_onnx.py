@@ -38,7 +38,8 @@ def test_answers_are_those_of_the_model(make, digits):
     model = fitted(make, X.astype(float), y)
     exported = to_onnx(model)
     onnx.checker.check_model(exported, full_check=True)
-    agreement = check_export(model, exported, X_test)
+    # Of 300 references with tangents, every sample takes three milliseconds.
+    agreement = check_export(model, exported, X_test[:150])
     assert agreement.agrees, agreement
     assert agreement.n_close_differing == 0, agreement
 
@@ -49,9 +50,9 @@ def test_two_classes_and_labels_of_text(name, digits):
     names = np.array(["even", "odd"])
     model = fitted(ALL[name], X, names[y % 2])
     exported = to_onnx(model)
-    agreement = check_export(model, exported, X_test)
+    agreement = check_export(model, exported, X_test[:100])
     assert agreement.agrees, agreement
-    assert set(run(exported, X_test)["label"]) == {"even", "odd"}
+    assert set(run(exported, X_test[:100])["label"]) == {"even", "odd"}
 
 
 @pytest.mark.parametrize("name", ["tvq", "knn", "max margin, ovo", "standardised"])
@@ -59,7 +60,7 @@ def test_in_float64(name, digits):
     X, y, X_test, _ = digits
     model = fitted(ALL[name], X.astype(float), y)
     exported = to_onnx(model, dtype="float64")
-    agreement = check_export(model, exported, X_test)
+    agreement = check_export(model, exported, X_test[:100])
     assert agreement.agrees
     assert agreement.margin_error < 1e-9
 
@@ -90,7 +91,7 @@ def test_one_row_is_the_row_of_a_batch(digits):
     X, y, X_test, _ = digits
     for name in ("tvq", "knn", "max margin"):
         exported = to_onnx(fitted(ALL[name], X, y))
-        batch, one = run(exported, X_test), run(exported, X_test[5:6])
+        batch, one = run(exported, X_test[:100]), run(exported, X_test[5:6])
         assert batch["label"][5] == one["label"][0]
         np.testing.assert_allclose(batch["margin"][5], one["margin"][0], atol=1e-6)
 
