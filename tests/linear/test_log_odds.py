@@ -24,7 +24,7 @@ def regressed(X, y, X_new):
     """Left-out scores of training samples, and scores of new ones."""
     targets = np.where(y[:, np.newaxis] == np.arange(y.max() + 1), 1.0, -1.0)
     mean = X.mean(axis=0)
-    ridge = fit_ridge(X - mean, targets, np.ones(len(X)))
+    (ridge,) = fit_ridge(X - mean, targets, np.ones(len(X)))
     return ridge.left_out, (X_new - mean) @ ridge.coef.T + ridge.intercept
 
 

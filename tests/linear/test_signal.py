@@ -24,7 +24,7 @@ def test_left_out_scores_are_those_of_fits_without_a_sample(shape):
     Z, weights = rng.normal(size=shape), rng.uniform(0.5, 2, shape[0])
     targets = np.where(rng.random((shape[0], 2)) < 0.5, 1.0, -1.0)
     Z -= weights @ Z / weights.sum()
-    found = fit_ridge(Z, targets, weights, 0.7)
+    (found,) = fit_ridge(Z, targets, weights, 0.7)
     whole = Ridge(alpha=0.7).fit(Z, targets, weights)
     np.testing.assert_allclose(found.coef, whole.coef_, atol=1e-10)
     np.testing.assert_allclose(found.intercept, whole.intercept_, atol=1e-10)

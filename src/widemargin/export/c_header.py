@@ -565,6 +565,14 @@ def _planes(writer: Writer, program: ir.Program, width: int) -> tuple[str, str]:
     if decision.reach is not None:
         zero = writer.table("reach", small * decision.reach)
         fill += "\n" + written("planes_zero", writer.name, REACH=zero)
+    mix = ""
+    if decision.shares is not None:
+        n_regressions = len(decision.shares)
+        mix = written(
+            "planes_mean", writer.name, P=n_regressions, K=n_classes,
+            ROWS=len(coef) // n_regressions, PLANES=len(coef),
+            SHARES=writer.table("shares", np.log(decision.shares)),
+        )  # fmt: skip
     rule = "two" if n_classes == 2 else "votes" if decision.scheme == "ovo" else "ddag"
     borders = ""
     if decision.borders is not None:
@@ -574,7 +582,7 @@ def _planes(writer: Writer, program: ir.Program, width: int) -> tuple[str, str]:
         "planes", writer.name, RULE=PARTS[f"planes_{rule}"],
         PRODUCT=product, OFFSETS=offsets, FILL=fill, PLANES=len(coef), WIDTH=width,
         WIDEST="UPPER_WIDEST", K=n_classes, UNIT=repr(float(decision.unit)),
-        BORDERS=borders, TIE=_float(small),
+        BORDERS=borders, TIE=_float(small), MEAN=mix,
     )  # fmt: skip
     return text, quantisation
 

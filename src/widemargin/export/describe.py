@@ -32,6 +32,7 @@ from widemargin._compute.rounding import epsilon
 from widemargin._core.confidence import margin_unit_of
 from widemargin.export import program as ir
 from widemargin.hyperplanes.pairwise import ROUNDINGS, pairwise_coefficients
+from widemargin.linear.feature_ridge import shares_of_planes
 from widemargin.neighbors.index import FunctionMetric
 from widemargin.tangents.preparing import filter_matrix
 
@@ -276,11 +277,15 @@ def _spectra(model: Any) -> ir.Program:
 
 def _feature_ridge(model: Any, steps: Iterable[ir.Step]) -> ir.Program:
     # Positive for the first class, where two share a row.
-    sign, K = (-1 if len(model.coef_) == 1 else 1), len(model.classes_)
-    borders = None if len(model.coef_) == 1 else np.ones((K, K))
-    planes = sign * model.coef_, sign * model.intercept_, "ovr", 1.0, borders
-    centred = _affine(len(model.center_), model.center_, 1.0, 0.0)
-    return _program(model, ir.Planes(*planes), (*steps, centred))
+    K, width = len(model.classes_), len(model.center_)
+    sign, borders = (-1, None) if K == 2 else (1, np.ones((K, K)))
+    coef = sign * model.coef_.reshape(-1, width)
+    intercept = sign * np.ravel(model.intercept_)
+    planes = ir.Planes(coef, intercept, "ovr", 1.0, borders)
+    if model.coef_.ndim == 3 and len(model.coef_) > 1:
+        planes = planes._replace(shares=shares_of_planes(len(model.coef_)))
+    centred = _affine(width, model.center_, 1.0, 0.0)
+    return _program(model, planes, (*steps, centred))
 
 
 @describes(svm.VirtualSVC)

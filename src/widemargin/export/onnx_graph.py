@@ -652,6 +652,8 @@ def plane_margins(graph: Graph, x: str, decision: ir.Planes, n_classes: int) -> 
         noise = graph("Add", graph("Mul", lengths, slope), least)
         zero = graph("LessOrEqual", graph("Abs", values), noise)
         values = graph("Where", zero, 0.0, values)
+    if decision.shares is not None:
+        values = mean_log_odds(graph, values, decision.shares, n_classes)
     if decision.borders is None:
         scheme, unit = decision.scheme, decision.unit
         return *duel_margins(graph, values, n_classes, scheme, unit), graph
@@ -664,6 +666,25 @@ def plane_margins(graph: Graph, x: str, decision: ir.Planes, n_classes: int) -> 
     gaps = graph("Div", gaps, graph.table(decision.borders))
     margins, best = margins_of_pairs(graph, values, gaps, n_classes)
     return numbers(graph, margins, values), best, graph
+
+
+def mean_log_odds(graph: Graph, values: str, shares: NDArray, n_classes: int) -> str:
+    """Log-odds of the mean probabilities of several regressions."""
+    rows = 1 if n_classes == 2 else n_classes
+    values = graph("Reshape", values, np.array([-1, len(shares), rows]))
+    if rows == 1:
+        values = graph("Concat", values, graph("Mul", values, 0.0), axis=2)
+    log_P = graph("LogSoftmax", values, axis=2)
+    log_P = graph("Add", log_P, graph.table(np.log(shares)[:, np.newaxis]))
+    top = graph("ReduceMax", log_P, np.array([1]), keepdims=1)
+    sums = graph.axes("ReduceSum", graph("Exp", graph("Sub", log_P, top)), [1])
+    top = graph("Reshape", top, np.array([-1, n_classes]))
+    sums = graph("Reshape", sums, np.array([-1, n_classes]))
+    mean = graph("Add", top, graph("Log", sums))
+    if rows > 1:
+        return mean
+    first, second = (graph.slice(mean, [a], [a + 1], [1]) for a in (0, 1))
+    return graph("Sub", first, second)
 
 
 def expansion_margins(

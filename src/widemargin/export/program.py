@@ -204,6 +204,9 @@ class Planes(NamedTuple):
     equal. A value below ``reach[:, 0] |x| + reach[:, 1]`` times the rounding of the
     arithmetic is zero, and of scores those that differ from the largest by rounding are
     the largest.
+
+    With `shares` of P regressions, coef has P blocks of rows: log-odds of every
+    regression, whose mean probabilities, as log-odds again, are the scores.
     """
 
     coef: NDArray
@@ -212,6 +215,7 @@ class Planes(NamedTuple):
     unit: float = 1.0
     borders: NDArray | None = None
     reach: NDArray | None = None
+    shares: NDArray | None = None
 
 
 class Expansion(NamedTuple):

@@ -355,8 +355,41 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
   }
   if (!NAME_all_finite(z, @WIDTH@) || !NAME_all_finite(value, @PLANES@))
     return NAME_refuse(margins, least);
-@RULE@
+@MEAN@@RULE@
 }
+
+/// planes_mean
+  {
+    /* Mean probabilities of several regressions, as log-odds again. No larger than the
+       largest of their logarithms, errors are doubled by the sum that they share. */
+    float mean[@K@], of_one[@P@][@K@], doubt = 0;
+    for (j = 0; j < @PLANES@; j++)
+      doubt = wrong[j] > doubt ? wrong[j] : doubt;
+    for (i = 0; i < @P@; i++) {
+      float top, sum = 0;
+      for (c = 0; c < @K@; c++)
+        of_one[i][c] = c < @ROWS@ ? value[i * @ROWS@ + c] : 0;
+      top = of_one[i][0];
+      for (c = 1; c < @K@; c++)
+        top = of_one[i][c] > top ? of_one[i][c] : top;
+      for (c = 0; c < @K@; c++)
+        sum += expf(of_one[i][c] - top);
+      for (c = 0; c < @K@; c++)
+        of_one[i][c] += @SHARES@[i] - top - logf(sum);
+    }
+    for (c = 0; c < @K@; c++) {
+      float top = of_one[0][c], sum = 0;
+      for (i = 1; i < @P@; i++)
+        top = of_one[i][c] > top ? of_one[i][c] : top;
+      for (i = 0; i < @P@; i++)
+        sum += expf(of_one[i][c] - top);
+      mean[c] = top + logf(sum);
+    }
+    for (j = 0; j < @ROWS@; j++) {
+      value[j] = @ROWS@ < @K@ ? mean[j] - mean[j + 1] : mean[j];
+      wrong[j] = 2 * doubt;
+    }
+  }
 
 /// planes_zero
     /* What is rounding is zero, as in Python. */

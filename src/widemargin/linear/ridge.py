@@ -10,12 +10,14 @@ With the rows of Z centred and times :math:`\sqrt{w_i}`, A, and its singular val
 .. math:: h_i = \frac{w_i}{\sum_k w_k} + \sum_j V_{ij}^2 \frac{S_j}{S_j + \alpha},
 
 and the residual of a sample, were it left out, is its residual over :math:`1 - h_i`:
-exact, with all alphas for one decomposition.
+exact, with all alphas for one decomposition. So regressions with other alphas, beside
+the best one, cost little.
 
 Reference: R. Rifkin, R. Lippert, Notes on regularized least squares, MIT-CSAIL-TR-2007.
 Shapes: targets, scores (n, K); coefficients (K, F).
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -38,9 +40,17 @@ class Ridge(NamedTuple):
 
 
 def fit_ridge(
-    Z: NDArray, targets: NDArray, weights: NDArray, alpha: float | None = None
-) -> Ridge:
-    """Fit centred features; without an alpha, that of least left-out squared error."""
+    Z: NDArray,
+    targets: NDArray,
+    weights: NDArray,
+    alpha: float | None = None,
+    beside: Sequence[float] = (),
+) -> list[Ridge]:
+    """Fit centred features; without an alpha, that of least left-out squared error.
+
+    Others follow with the alphas `beside`, in units of the mean square of the rows,
+    except the one next to the first.
+    """
     total, roots = weights.sum(), np.sqrt(weights)[:, np.newaxis]
     mean = weights @ targets / total
     A = roots * Z
@@ -65,10 +75,16 @@ def fit_ridge(
     if alpha is None:
         candidates = [float(a) for a in unit * ALPHAS]
         alpha = select(candidates, mistakes, weights, deviations=0, share=0)
-    dual = seen / (squares + alpha)[:, np.newaxis]
-    coef = (
-        (A.T @ (V @ dual)).T
-        if wide
-        else (vectors @ (np.sqrt(squares)[:, None] * dual)).T
-    )
-    return Ridge(coef, mean, alpha, left_out(alpha))
+
+    def fitted(candidate: float) -> Ridge:
+        dual = seen / (squares + candidate)[:, np.newaxis]
+        if wide:
+            coef = (A.T @ (V @ dual)).T
+        else:
+            coef = (vectors @ (np.sqrt(squares)[:, np.newaxis] * dual)).T
+        return Ridge(coef, mean, candidate, left_out(candidate))
+
+    others = unit * np.array(beside)
+    if len(others):
+        others = np.delete(others, np.abs(np.log(others / alpha)).argmin())
+    return [fitted(alpha), *(fitted(float(other)) for other in others)]

@@ -7,7 +7,9 @@ spread, meet one ridge regression per class,
 
 and the largest score is the answer. What the regression says of each training sample
 that is left out, in closed form, chooses the penalty, and slopes and intercepts by
-which differences of scores are log-odds. Shapes: X (n, length·channels), coef_ (K, F).
+which differences of scores are log-odds. Regressions of two other penalties have a
+tenth each in the probabilities: where they disagree, the answer is less sure.
+Shapes: X (n, length·channels), coef_ (P, K, F).
 
 Reference: A. Dempster, D. F. Schmidt, G. I. Webb, MiniRocket: a very fast (almost)
 deterministic transform for time series classification, KDD 2021.
@@ -16,6 +18,7 @@ deterministic transform for time series classification, KDD 2021.
 from dataclasses import KW_ONLY
 from typing import Any, Self
 
+import numpy as np
 from numpy.typing import NDArray
 
 from widemargin._core.callbacks import FitTasks
@@ -43,7 +46,7 @@ class SignalClassifier(FeatureRidge):
         :class:`~widemargin.tangents.ConvolutionFeatures`.
     alpha : float or "auto", default="auto"
         Penalty of the coefficients. "auto" takes that of the least squared error of
-        left-out training samples.
+        left-out training samples, and two others of a tenth of the vote each.
     class_weight : dict, "balanced" or None, default=None
         Factors on the weights of the samples of each class.
 
@@ -51,14 +54,14 @@ class SignalClassifier(FeatureRidge):
     ----------
     features_ : ConvolutionFeatures
         The fitted features.
-    coef_ : ndarray of shape (n_classes, n_features_out) or (1, n_features_out)
+    coef_ : ndarray of shape (n_penalties, n_classes or 1, n_features_out)
         Coefficients of the features; for two classes those of ``classes_[1]``.
     center_ : ndarray of shape (n_features_out,)
         Mean of the features, which is subtracted from them.
-    intercept_ : ndarray of shape (n_classes,) or (1,)
+    intercept_ : ndarray of shape (n_penalties, n_classes or 1)
         What is added.
-    alpha_ : float
-        The penalty.
+    alphas_ : ndarray of shape (n_penalties,)
+        The penalties, the chosen one first.
     temperature_ : float
         Always 1: slopes and intercepts were fitted to left-out training samples, so
         that differences of scores are log-odds.
@@ -97,6 +100,9 @@ class SignalClassifier(FeatureRidge):
     """
 
     _allow_nan = True
+    # About a large, a middling and a small one of those that are tried; the one next to
+    # the chosen is not needed.
+    _beside = (2.0, 0.05, 0.001)
 
     n_channels: Counted = 1
     _: KW_ONLY
@@ -134,8 +140,8 @@ class SignalClassifier(FeatureRidge):
                 )
                 Z = features.fit_transform(samples.X)
             with tasks.whole("regression"):
-                (self.alpha_,) = self._fit_planes([Z], samples, weights)
-        self.features_ = features
+                (alphas,) = self._fit_planes([Z], samples, weights)
+        self.features_, self.alphas_ = features, np.array(alphas)
         return self
 
     def _features(self, X: Any) -> NDArray:

@@ -147,7 +147,7 @@ class SpectrumClassifier(FeatureRidge):
                 views = [np.asarray(chain.transform(spectra)) for chain in fitted]
             with tasks.whole("regression"):
                 alphas = self._fit_planes(views, samples, weights)
-        self.preprocessing_, self.alphas_ = fitted, np.array(alphas)
+        self.preprocessing_, self.alphas_ = fitted, np.array(alphas)[:, 0]
         self._dtype = samples.X.dtype
         return self
 
