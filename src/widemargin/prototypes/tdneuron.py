@@ -365,7 +365,6 @@ class TDNeuronClassifier(TangentModels, TrainedPrototypes):
     _exact_weights = True
     _joins: ClassVar[bool] = True
     _of_samples = ("units", "dtype", "n_steps")
-    _n_told: ClassVar[int] = 2
 
     def _check_parameters(self) -> None:
         check_declared(self)

@@ -54,7 +54,6 @@ from widemargin._core.split import (
     hold_out_of_classes,
     none_held_out,
 )
-from widemargin._core.temperature import LeftOut
 from widemargin.prototypes.base import PrototypeClassifier, with_mean_one
 from widemargin.prototypes.counts import (
     check_counts,
@@ -214,13 +213,6 @@ def run_epochs(
     return (state if held is None else best), history
 
 
-def share_wrong(before: LeftOut | None) -> float | None:
-    """Share of the samples that were answered wrongly before they were learned."""
-    if before is None:
-        return None
-    return float(np.average(before.answers != before.codes, weights=before.weights))
-
-
 @dataclass(frozen=True)
 class Stream:
     """What is known of the samples that came in batches, or in a fit before.
@@ -311,8 +303,6 @@ class TrainedPrototypes(PrototypeClassifier):
     _joins: ClassVar[bool] = False
     # Whether a stream's model is begun anew when there are more samples to begin with.
     _begins_anew: Any = True
-    # How much of the row of a batch is told: its loss, the first entry.
-    _n_told: ClassVar[int] = 1
     # Most prototypes per class where "auto" chose so; with None they may grow.
     _size: int | None = None
     # Whether this is a model that `_size` is tried with.
@@ -506,7 +496,10 @@ class TrainedPrototypes(PrototypeClassifier):
         stream = Stream() if first else self._stream
         most = WARMUP_ROWS if self._begins_anew else 0
         anew = self._begins_anew and stream.begun < WARMUP_ROWS
-        wrong = share_wrong(before)
+        wrong = None
+        if before is not None:
+            mistakes = before.answers != before.codes
+            wrong = float(np.average(mistakes, weights=before.weights))
         stream = stream.after(samples, _num_samples(X), wrong, rng, most, self._joins)
         self._pace = stream.pace(len(samples))
         outcome = None
@@ -542,7 +535,7 @@ class TrainedPrototypes(PrototypeClassifier):
         self._rng, self._stream = rng, stream
         if first:
             self.history_, self.n_iter_ = {}, 0
-        for key, value in list(row.items())[: self._n_told]:
+        for key, value in row.items():
             self.history_.setdefault(key, []).append(value)
         self.n_iter_ += 1
         return self
@@ -559,7 +552,9 @@ class TrainedPrototypes(PrototypeClassifier):
             self, state, step, self._n_epochs(), samples, told=False
         )
         state = self._postprocess(state, data)
-        return Outcome(state, {key: row[-1] for key, row in history.items() if row})
+        # Of a batch its loss is told, the first entry.
+        key, values = next(iter(history.items()))
+        return Outcome(state, {key: values[-1]} if values else {})
 
     def _divided(self, samples: Samples, first: bool) -> Samples:
         """Return samples divided by their scale, which the `first` ones decide."""
