@@ -132,6 +132,13 @@ def public():
                     yield f"{package}.{name}.{method}", inspect.getdoc(value)
 
 
+def packages():
+    """Yield the name and docstring of every public package."""
+    yield "widemargin", widemargin.__doc__
+    for package in widemargin._SUBPACKAGES:
+        yield package, importlib.import_module(f"widemargin.{package}").__doc__
+
+
 def prose(docstring):
     """Return what a docstring says, without types of parameters and examples."""
     # What is described deeper is a type, mostly with a name.
@@ -145,6 +152,15 @@ def test_docstrings_have_short_sentences():
     found = {name: long_ones(prose(said)) for name, said in public()}
     assert len(found) > 300
     assert {name: long for name, long in found.items() if long} == {}
+
+
+def test_docstrings_have_no_riddles():
+    riddles = [*FORBIDDEN, "strange"]
+    found = {
+        name: [words for words in riddles if words in " ".join(said.lower().split())]
+        for name, said in [*public(), *packages()]
+    }
+    assert {name: words for name, words in found.items() if words} == {}
 
 
 @pytest.mark.parametrize("name", widemargin._ESTIMATORS)

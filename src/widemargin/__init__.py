@@ -1,9 +1,9 @@
 """Wide-margin, transformation-invariant classifiers for scikit-learn.
 
-One sentence of mathematics runs through the package, and its folders read like it:
-*what may vary* (:mod:`widemargin.tangents`), *how far* (:mod:`widemargin.metrics`),
-*how sure* (:mod:`widemargin.margins`), *how learned* (the estimator packages).
-The estimators can be imported from here; the rest lives in its package.
+The library has four steps, and each is a package. Tangents describe changes that do not
+matter (:mod:`widemargin.tangents`). Distances ignore them (:mod:`widemargin.metrics`).
+Margins say how sure an answer is (:mod:`widemargin.margins`). Classifiers learn with
+both. All estimators can be imported from here; the rest lives in its package.
 """
 
 from importlib import import_module

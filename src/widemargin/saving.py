@@ -1,4 +1,4 @@
-"""Model files: skops archives that run no code of strangers, written whole.
+"""Model files: skops archives that run no foreign code, written completely or not.
 
 A file holds a fitted model and what is needed to read data the same way. Only NumPy,
 SciPy and scikit-learn types that skops itself trusts and classes of widemargin are ever

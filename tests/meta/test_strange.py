@@ -160,7 +160,7 @@ class TestRefusals:
             rejecting(outlier_score=first, outlier_fraction=None).fit(X, y)
 
     def test_no_distance(self):
-        with pytest.raises(ValueError, match="LogisticRegression has no references"):
+        with pytest.raises(ValueError, match="LogisticRegression has no prototypes"):
             rejecting(LogisticRegression(max_iter=5000)).fit(X[:500] / 16, y[:500])
         with pytest.raises(ValueError, match="outlier_score must tell samples apart"):
             rejecting(outlier_score=lambda _, X: np.ones(len(X))).fit(X[:500], y[:500])

@@ -282,14 +282,14 @@ def distance_of(estimator: Any, X: Any) -> NDArray:
     if hasattr(inner, "kneighbors"):
         return np.asarray(to_numpy(inner.kneighbors(seen, n_neighbors=1)[0]))[:, 0]
     raise ValueError(
-        f"estimator: {type(inner).__name__} has no references to be far from; give "
-        "distance, a function (estimator, X) -> one number per sample, larger for "
-        "stranger."
+        f"estimator: {type(inner).__name__} has no prototypes or neighbours to measure "
+        "distances from; give outlier_score, a function (estimator, X) -> one number "
+        "per sample, larger for more unusual ones."
     )
 
 
 class ClassScores(NamedTuple):
-    """How strange samples are to each class, (n, n_classes), larger for stranger.
+    """Nonconformity of samples to each class, (n, n_classes), larger for outliers.
 
     `kind` is "distance", "log density" (minus the logarithm) or "margin" (minus it).
     """
@@ -299,7 +299,7 @@ class ClassScores(NamedTuple):
 
 
 def class_nonconformity(estimator: Any, X: Any) -> ClassScores:
-    """Return how strange samples are to each class of any fitted classifier.
+    """Return the nonconformity of samples to each class of any fitted classifier.
 
     The distance to the class's own prototypes, models or neighbours; minus the
     logarithm of its density; of a detector of outliers, in one column, minus its score.

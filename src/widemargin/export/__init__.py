@@ -1,4 +1,4 @@
-"""Fitted models that leave Python: ONNX graphs and C headers that say how sure.
+"""Fitted models outside Python: ONNX graphs and C headers, with margins.
 
 :func:`to_onnx` and :func:`to_c` write what a fitted classifier does to a sample, with
 its margins and, where a threshold was learned, its refusals; :func:`check_export` runs

@@ -46,7 +46,7 @@ from widemargin.tangents.generator import (
 
 @parameters
 class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
-    """Support vector machine in a space where meaningless variation is small.
+    """Support vector machine that weighs nuisance directions less (whitening).
 
     Parameters
     ----------
@@ -71,13 +71,14 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
     n_components : int, default=1000
         Dimensions of the feature space of "rbf" and "poly".
     multiclass : {"ovo", "ddag"}, default="ovo"
-        How the duels of all pairs of classes decide: by votes, or by a graph.
+        How the decisions of all pairs of classes are combined: "ovo" by votes, "ddag"
+        by a decision graph.
     class_weight : dict, "balanced" or None, default=None
         Factor on C of each class.
     tol : float, default=1e-3
         Tolerance of the solver.
     max_iter : int, default=1_000_000
-        Most steps of the solver on each duel; reaching it warns.
+        Maximum number of solver steps per pair of classes; reaching it warns.
     random_state : int, RandomState instance or None, default=None
         For the choice of Nyström's samples.
 
@@ -94,7 +95,7 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
         Of ``predict_proba``, in the units of margins: fitted to training samples that
         were left out, when it is asked for first.
     n_iter_ : int
-        Steps of the solver, of the duel that took most.
+        Solver steps of the pair of classes that took most.
     classes_ : ndarray of shape (n_classes,)
         The labels.
 

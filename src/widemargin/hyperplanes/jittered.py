@@ -83,7 +83,7 @@ class JitteredKernel:
 
 @parameters
 class JitteredSVC(gram.GramClassifier):
-    """Support vector machine whose kernel compares the nearest transformed copies.
+    """Support vector machine whose kernel takes the nearest of transformed copies.
 
     Parameters
     ----------
@@ -100,7 +100,8 @@ class JitteredSVC(gram.GramClassifier):
         Functions ``X -> X``, for instance :func:`~widemargin.tangents.image_shifts`.
         None: a plain SVC, with a warning; an empty list: without.
     multiclass : {"ovo", "ddag"}, default="ovo"
-        How the duels of all pairs of classes decide: by votes, or by a graph.
+        How the decisions of all pairs of classes are combined: "ovo" by votes, "ddag"
+        by a decision graph.
     psd_correction : {"auto", "none", "clip", "flip", "shift"}, default="auto"
         What happens to negative eigenvalues of the Gram matrix, as in
         :class:`~widemargin.TangentSVC`. "auto" clips them if they are large enough to
@@ -110,16 +111,16 @@ class JitteredSVC(gram.GramClassifier):
     tol : float, default=1e-3
         Tolerance of the solver.
     max_iter : int, default=1_000_000
-        Most steps of the solver on each duel; reaching it warns.
+        Maximum number of solver steps per pair of classes; reaching it warns.
 
     Attributes
     ----------
     support_vectors_ : ndarray of shape (n_support, n_features)
-        All that prediction needs, with `coef_` (n_support, n_duels) and `intercept_`.
+        All that prediction needs, with `coef_` (n_support, n_pairs) and `intercept_`.
     gamma_ : float
         The gamma used.
     n_iter_ : int
-        Steps of the solver, of the duel that took most.
+        Solver steps of the pair of classes that took most.
     smallest_eigenvalue_ : float
         Of the Gram matrix before its repair, of coefficients that sum to zero; only
         where there was a repair.
@@ -163,7 +164,7 @@ class JitteredSVC(gram.GramClassifier):
 
     @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train the duels of all pairs of classes on the jittered Gram matrix.
+        """Train one machine for every pair of classes on the jittered Gram matrix.
 
         Parameters
         ----------

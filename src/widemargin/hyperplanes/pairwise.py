@@ -445,8 +445,8 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
 
     See Also
     --------
-    widemargin.TangentSVC : The same graph of duels over a tangent kernel.
-    widemargin.MaxMarginClassifier : Duels of hyperplanes, certified.
+    widemargin.TangentSVC : The same decision graph over a tangent kernel.
+    widemargin.MaxMarginClassifier : Certified hyperplanes for pairs of classes.
 
     Notes
     -----

@@ -344,7 +344,7 @@ class PerceptronClassifier(HyperplaneClassifier):
 
 @parameters
 class MarginPerceptron(PerceptronClassifier):
-    r"""Perceptron that asks for :math:`y_k \cdot a > b` of every pattern.
+    r"""Perceptron with margin: updates until :math:`y_k \cdot a > b` for all samples.
 
     A pattern :math:`y = l\,[x, \rho]` that fails is added, :math:`a \leftarrow a + \eta
     f y`, until a sweep over all samples is quiet. The plain update has f = 1 (or the
@@ -530,7 +530,7 @@ class MarginPerceptron(PerceptronClassifier):
 
 @parameters
 class FixedMarginPerceptron(PerceptronClassifier):
-    r"""Perceptron that asks for a directional margin and proves it where it cannot be.
+    r"""Perceptron that reaches a given directional margin, or proves it impossible.
 
     A pattern :math:`y = l\,[x, \rho]` with :math:`y \cdot a \le \beta \lVert a \rVert`
     is added. The algorithm ends when a sweep over all samples adds none. Then the

@@ -58,13 +58,14 @@ class VirtualSVC(pairwise.DuelClassifier):
         :func:`~widemargin.tangents.image_shifts`. Without these and without tangents
         there is one stage only, an ordinary SVC, which warns.
     multiclass : {"ovo", "ddag"}, default="ovo"
-        How the duels of all pairs of classes decide: by votes, or by a graph.
+        How the decisions of all pairs of classes are combined: "ovo" by votes, "ddag"
+        by a decision graph.
     class_weight : dict, "balanced" or None, default=None
         Factor on C of each class; "balanced" counts the training samples.
     tol : float, default=1e-3
         Tolerance of the solver.
     max_iter : int, default=1_000_000
-        Most steps of the solver on each duel; reaching it warns.
+        Maximum number of solver steps per pair of classes; reaching it warns.
 
     Attributes
     ----------
@@ -74,7 +75,7 @@ class VirtualSVC(pairwise.DuelClassifier):
     gamma_ : float
         The gamma of both stages.
     n_iter_ : int
-        Steps of the solver, of the duel that took most.
+        Solver steps of the pair of classes that took most.
     first_support_ : ndarray of shape (n_first,)
         Training samples (of positive weight) that support the first stage.
     n_virtual_ : int

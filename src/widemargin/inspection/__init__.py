@@ -1,4 +1,4 @@
-"""To look at: margins, rejections, prototypes, relevances, tangents, training.
+"""Plots of margins, rejection, prototypes, relevances, tangents and training.
 
 Displays follow scikit-learn's convention: the constructor takes data, ``plot`` takes
 style and draws, ``from_estimator`` and its like compute the data and plot it. After

@@ -1,6 +1,6 @@
 r"""Class models, drawn: who is accepted by which class, and are there as many extremes.
 
-The acceptance plot has one dot per sample: how strange it is to one class, and to
+The acceptance plot has one dot per sample: its nonconformity to one class, and to
 another, with the limits beyond which the classes refuse. Four fields are accepted by
 one, by the other, by both, and by none. It is the plot of Coomans, with limits that are
 exact in finite samples.
@@ -45,13 +45,13 @@ def check_class(classes: Any, label: Any) -> int:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AcceptanceDisplay:
-    """How strange samples are to two classes, and where these refuse them.
+    """Acceptance plot: nonconformity of samples to two classes, and their limits.
 
     Parameters
     ----------
     scores : array-like of shape (n_samples, 2)
-        How strange each sample is to both classes, larger for stranger. Of a single
-        class the second is not looked at, and samples stand in a row.
+        Nonconformity of each sample to both classes, larger for more unusual
+        ones. Of a single class the second is not used, and samples stand in a row.
     limits : array-like of shape (2,)
         The largest score that each class accepts.
     y : array-like of shape (n_samples,)
@@ -105,7 +105,7 @@ class AcceptanceDisplay:
         X : array-like of shape (n_samples, n_features)
             Samples, best ones that it has not seen.
         y : array-like of shape (n_samples,)
-            Labels, strangers' too.
+            Labels, also of samples of no class.
         classes : pair of labels, default=None
             The two classes; None takes the first two.
         alpha : float, default=None

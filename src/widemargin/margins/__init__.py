@@ -1,4 +1,4 @@
-"""How sure: margins of samples, losses of margins, bounds, re-weighting, rejection.
+"""Margins of samples, losses of margins, bounds, re-weighting, rejection.
 
 A margin is one signed number per sample, positive where the classifier is right and
 larger where it is surer. This package computes margins from distances or hyperplanes,

@@ -107,7 +107,7 @@ def class_model_rates(
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        Labels; those that are none of `classes` are strangers, which all should refuse.
+        Labels; those that are none of `classes` are outliers, which all should refuse.
     sets : array-like of bool of shape (n_samples, n_classes)
         Which classes accept each sample, as
         :meth:`widemargin.ConformalClassifier.predict_set` says.

@@ -1,7 +1,7 @@
 r"""Conformal p-values: how ordinary a sample is among those of a class.
 
-Let s_1..s_n be scores of samples of one class, larger for stranger, that the scoring
-function was not fitted to, and s that of a new sample. The p-value is
+Let s_1..s_n be scores of samples of one class, larger for more unusual ones, that the
+scoring function was not fitted to, and s that of a new sample. The p-value is
 
 .. math:: p = \frac{1 + \#\{i : s_i \ge s\}}{n + 1}.
 
@@ -43,13 +43,13 @@ from widemargin.margins.rejection import tie_width
 
 
 def conformal_p_values(calibration: ArrayLike, scores: ArrayLike) -> FloatArray:
-    """Return how ordinary each score is among those of a calibration set.
+    """Return conformal p-values of scores, from those of a calibration set.
 
     Parameters
     ----------
     calibration : array-like of shape (n,)
         Scores of samples that the scoring function was not fitted to, larger for
-        stranger; infinite ones are welcome.
+        more unusual ones; infinite ones are welcome.
     scores : array-like
         Scores of new samples, of any shape.
 
@@ -111,7 +111,7 @@ def smallest_alpha(n_samples: int) -> float:
     Returns
     -------
     alpha : float
-        1 / (n_samples + 1), the p-value of a sample that is stranger than all of them.
+        1 / (n_samples + 1), the p-value of a sample that exceeds all of them.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-r"""Does a classifier know how sure it is? One number for a whole error-reject curve.
+r"""How well confidence orders answers: one number for an error-reject curve.
 
 Answer the k surest of n samples and let W(k) of them be wrong, W(k) being a mean over
 all orders of equal confidences. The selective risk is W(k) / k, the generalized risk,

@@ -1,4 +1,4 @@
-"""Around classifiers: margins made wider, answers refused, several made one."""
+"""Wrappers: rejection, conformal prediction, monitoring, re-weighting, products."""
 
 from widemargin.meta.conformal import ConformalClassifier
 from widemargin.meta.imputing import MixtureImputer

@@ -8,7 +8,7 @@ has not seen say how large it usually is, and the conformal p-value
 
 is at most alpha for a new sample of class c with probability alpha at most, whatever
 the distribution and the score; :mod:`widemargin.margins.conformal` has the proof. A
-sample may belong to every class with p_c(x) > alpha: to none, which is a stranger, to
+sample may belong to every class with p_c(x) > alpha: to none, which is an outlier, to
 one, or to several, between which nobody can tell. Shapes: X (n_samples, n_features),
 scores and p-values (n_samples, n_classes).
 
@@ -198,7 +198,7 @@ class ConformalClassifier(RefusingClassifier):
     `sides`.
 
     Nothing can be refused at a level below 1 / (n_c + 1). Nothing is guaranteed of
-    strangers: they are refused as often as they are far.
+    outliers: they are refused as often as they are far.
 
     `sample_weight` goes to the `fit` of the estimator. Calibration counts every sample
     once, as a weight would break the exchangeability; zero leaves a sample out.
@@ -558,7 +558,7 @@ class ConformalClassifier(RefusingClassifier):
         return np.array([cross_conformal_level(alpha, n, k) for n, k in sizes])
 
     def acceptance_limits(self, alpha: float | None = None) -> NDArray:
-        r"""Return how strange to each class a sample may be and still belong to it.
+        r"""Return the largest nonconformity to each class that it accepts.
 
         Parameters
         ----------

@@ -60,7 +60,7 @@ from widemargin._core.samples import check_weights, class_labels
 
 @parameters
 class MixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Fill in missing values by their mean given the values that are there.
+    """Impute missing values by conditional means of a Gaussian mixture.
 
     Put it before any classifier. It learns one Gaussian mixture per class and does not
     need the class of a sample that it fills in.

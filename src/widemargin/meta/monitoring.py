@@ -84,9 +84,9 @@ class PromiseMonitor(BaseEstimator):
     delta : float, default=0.05
         Probability with which each alarm may ever be false, and the bounds wrong.
     outlier_score : callable, default=None
-        How strange samples are: a function of the estimator and `X` that returns one
-        number per sample, larger for stranger. None is the distance to the nearest
-        prototype or neighbour; of a :class:`~widemargin.ConformalClassifier` minus the
+        Function of the estimator and `X` that returns one number per sample, larger
+        for more unusual ones. None is the distance to the nearest prototype or
+        neighbour; of a :class:`~widemargin.ConformalClassifier` minus the
         largest p-value; of others minus the confidence.
     max_waiting : int, default=1000000
         Answers that wait for labels at most; the oldest are forgotten.

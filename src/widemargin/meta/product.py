@@ -70,7 +70,7 @@ MOST_WEIGHT = 10.0
 
 @parameters
 class ProductClassifier(HandingClassifier, _BaseComposition):
-    r"""Multiply the posteriors of several classifiers, each to a power of its own.
+    r"""Multiply the probabilities of several classifiers, each to a learned power.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How far: distances that ignore what may vary."""
+"""Tangent distances, their kernels, and distortion models of images."""
 
 from widemargin.metrics.distortion import (
     image_distortion_distances,

@@ -67,7 +67,7 @@ def image_distortion_distances(
     background: float = 0.0,
     n_jobs: int | None = None,
 ) -> NDArray:
-    """Compute the distances at which rows of `Y`, distorted, explain rows of `X`.
+    """Compute image distortion distances of rows of `X` from rows of `Y`.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ def pseudo_2d_distortion_distances(
     background: float = 0.0,
     n_jobs: int | None = None,
 ) -> NDArray:
-    """Compute distances that let neighbouring pixels move nearly alike.
+    """Compute distortion distances with similar moves of neighbouring pixels.
 
     The pseudo two-dimensional hidden Markov distortion model. Pixels of a column move
     along the rows together, give or take one. The moves of neighbouring pixels down a

@@ -1,4 +1,4 @@
-"""Tangent distances: what may vary and how far, in one object.
+"""Tangent distances: tangents and distance in one object.
 
 For samples x, x' whose small variations span the frames U, V, the two-sided tangent
 distance is the Euclidean distance between the two affine spaces,
@@ -105,7 +105,7 @@ FADED = 0.15
 
 @dataclass(frozen=True, eq=False)
 class TangentMetric:
-    """A tangent distance: what may vary, which end moves, and what moving costs.
+    """A tangent distance: the tangents, which end moves, and the price of moving.
 
     Estimators hold one: it checks its parameters, fits its generator, gives samples
     their frames and bundles their distances. It never changes; :meth:`fit` returns
@@ -114,8 +114,9 @@ class TangentMetric:
     Parameters
     ----------
     tangents : generator, array of shape (n_tangents, n_features) or None, default=None
-        What may vary: a generator such as :class:`~widemargin.tangents.ImageTangents`,
-        tangents that all samples share, or None, nothing, for the Euclidean distance.
+        Changes that do not matter: a generator such as
+        :class:`~widemargin.tangents.ImageTangents`, or tangents that all samples
+        share. None is the Euclidean distance.
     sides : {"query", "reference", "both", "mean", "midpoint"}, default="both"
         Which end carries tangents: x is the sample asked about, y the reference. See
         :func:`tangent_distances`.
@@ -346,7 +347,7 @@ class TangentMetric:
         return all_pairs(x.points, x.frames, y.points, y.frames, sides, spring, options)
 
     def warn_of_blanks(self, bundle: Bundle, samples: str = "training samples") -> bool:
-        """Warn of samples that make two-sided distances meaningless; tell if any.
+        """Warn of samples that make two-sided distances zero; return whether any are.
 
         Where most samples lie in the span of their own tangents, all fade away. A
         sample without any tangents, a blank image, stays put while all others move

@@ -1,4 +1,4 @@
-"""Remembered data: nearest neighbours and kernel densities, in tangent distance."""
+"""Nearest neighbours and kernel densities in tangent distance."""
 
 from widemargin.neighbors.density import DensityClassifier, TangentDensityClassifier
 from widemargin.neighbors.nearest import TangentKNeighborsClassifier

@@ -481,7 +481,7 @@ class DensityClassifier(KernelDensities):
         Training samples and their copies, ordered by class; with frames where the
         metric has tangents. Where squares would overflow or vanish, in another unit.
     input_tangents_ : generator, ndarray or None
-        What may vary by the metric, fitted.
+        The fitted tangent generator of the metric.
     candidate_transform_ : transformer or None
         What makes the features of candidates, fitted.
 
@@ -594,7 +594,7 @@ class TangentDensityClassifier(KernelDensities):
         Training samples and their copies, with frames, ordered by class. Where squares
         would overflow or vanish, in another unit.
     input_tangents_ : generator, ndarray or None
-        What may vary, fitted.
+        The fitted tangent generator.
     sides_ : {"both", "query", "reference", "mean", "midpoint", "none"}
         Which end moves; "none" where "auto" found that tangents only harm.
     spring_ : float

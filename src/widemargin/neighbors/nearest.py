@@ -1,4 +1,4 @@
-r"""Nearest neighbours that ignore what may vary.
+r"""Nearest neighbours in tangent distance.
 
 The k training samples nearest to x in tangent distance vote for its class. The votes
 are equal or weighted by 1/d; equal votes go to the class of the nearest neighbour, and
@@ -77,7 +77,9 @@ NEARNESS = 1e-9
 
 @parameters
 class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
-    """k nearest neighbours in tangent distance; in plain distance without `tangents`.
+    """k nearest neighbours in tangent distance; Euclidean without `tangents`.
+
+    It keeps all training samples, needs few labels, and finds the exact neighbours.
 
     Parameters
     ----------
@@ -134,7 +136,7 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         your own unless it reranks. Where squares would overflow or vanish, in another
         unit. There is none where the samples are those of a Dask collection.
     input_tangents_ : generator, ndarray or None
-        What may vary, fitted.
+        The fitted tangent generator.
     sides_ : {"both", "query", "reference", "mean", "midpoint", "none"}
         Which end moves; "none" where "auto" found that tangents only harm.
     spring_ : float

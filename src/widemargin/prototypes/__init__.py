@@ -1,4 +1,4 @@
-"""Learned models: classifiers by nearest prototype."""
+"""Prototype classifiers: the LVQ family and tangent models."""
 
 from widemargin.prototypes.glvq import GLVQClassifier
 from widemargin.prototypes.gmlvq import GMLVQClassifier

@@ -324,7 +324,10 @@ class Mapped:
 
 @parameters
 class GLVQClassifier(TrainedPrototypes):
-    """Generalised learning vector quantisation.
+    """Generalised learning vector quantisation (GLVQ).
+
+    Learns a few prototypes per class by gradient descent. The nearest one predicts.
+    Smaller and faster than :class:`GMLVQClassifier`, which also learns a distance.
 
     Parameters
     ----------

@@ -338,6 +338,10 @@ class GMLVQClassifier(
 ):
     """Generalised matrix LVQ: full, limited rank, diagonal (GRLVQ) or local (LGMLVQ).
 
+    Learns a few prototypes per class and a matrix that weighs features and their
+    combinations. It is the first choice for tables: features may have any units, and
+    useless ones get little weight.
+
     Parameters
     ----------
     prototypes_per_class : int, dict of label to int, or "auto", default="auto"
@@ -434,7 +438,7 @@ class GMLVQClassifier(
     See Also
     --------
     widemargin.GLVQClassifier : The same with the Euclidean distance.
-    widemargin.TVQClassifier : Learns what may vary instead of a metric.
+    widemargin.TVQClassifier : Learns tangents of each prototype instead of a metric.
 
     Notes
     -----

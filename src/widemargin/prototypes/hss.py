@@ -416,7 +416,7 @@ def _margins(D: NDArray, codes: NDArray, classes: Iterable[int]) -> NDArray:
 
 @parameters
 class HSSClassifier(TangentModels, TrainedPrototypes):
-    r"""Nearest class model, where a model is a mean with its principal variations.
+    r"""Nearest class model: a mean with its principal directions of variation.
 
     Each class gets `prototypes_per_class` affine spaces that minimise the weighted sum
     of squared tangent distances to its samples. With ``sides="reference"`` and one

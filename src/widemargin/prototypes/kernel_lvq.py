@@ -61,7 +61,9 @@ SCALED_BY_GAMMA = ("rbf", "polynomial", "poly", "sigmoid", "laplacian", "chi2")
 
 @parameters
 class KernelLVQClassifier(GLVQClassifier):
-    """Generalised LVQ with a kernel.
+    """Generalised LVQ in the feature space of a kernel, for curved classes.
+
+    Prototypes are combinations of training samples in that space.
 
     Parameters
     ----------

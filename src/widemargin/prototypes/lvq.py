@@ -231,7 +231,10 @@ def pair_epoch(
 
 @parameters
 class LVQClassifier(TrainedPrototypes):
-    """Learning vector quantisation, one sample at a time.
+    """Learning vector quantisation: LVQ1, OLVQ1, LVQ2.1, LVQ3 and GLVQ online.
+
+    Each sample in turn moves the nearest prototypes: towards it if they have its
+    label, else away from it.
 
     Parameters
     ----------

@@ -176,7 +176,9 @@ def exchange_costs(
 
 @parameters
 class RelationalLVQClassifier(TrainedPrototypes):
-    """LVQ on dissimilarities: prototypes that are mixtures of samples, or samples.
+    """LVQ on dissimilarities, such as edit distances: no features are needed.
+
+    Prototypes are mixtures of training samples, or training samples.
 
     Parameters
     ----------
@@ -243,7 +245,7 @@ class RelationalLVQClassifier(TrainedPrototypes):
     --------
     widemargin.GLVQClassifier : The same where samples are points.
     widemargin.KernelLVQClassifier : Prototypes in the space of a kernel.
-    widemargin.metrics.tangent_distances : Distances that ignore what may vary.
+    widemargin.metrics.tangent_distances : Distances that ignore known changes.
 
     Notes
     -----

@@ -268,7 +268,9 @@ class Training:
 
 @parameters
 class TDNeuronClassifier(TangentModels, TrainedPrototypes):
-    """One discriminant tangent model per class, its size found on held-out data.
+    """One discriminant tangent model per class, trained by gradient descent.
+
+    Tangents are added while the validation error falls.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Kernel machines that know what may vary."""
+"""Support vector machines that ignore known changes."""
 
 from widemargin.hyperplanes.invariant import InvariantHyperplaneSVC
 from widemargin.hyperplanes.jittered import JitteredSVC

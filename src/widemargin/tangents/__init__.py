@@ -1,4 +1,4 @@
-"""What may vary: tangents of images, signals, any transformation, or learned ones."""
+"""Tangents of images, signals, spectra and any transformation, given or learned."""
 
 from widemargin.tangents.bundle import Bundle, orthonormalize
 from widemargin.tangents.convolution_features import (
