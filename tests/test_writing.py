@@ -87,10 +87,10 @@ def test_no_riddles(path):
 
 # What people search for, and the pages that must have it.
 SEARCHED = {
-    "abstain": ["README.md", "docs/index.md", "docs/howto/refusing.md", "docs/faq.md"],
-    "reject option": ["docs/howto/refusing.md", "docs/guide/wrappers.md"],
-    "out-of-distribution": ["docs/howto/refusing.md", "docs/howto/conformal.md"],
-    "novelty": ["docs/howto/refusing.md", "docs/howto/conformal.md"],
+    "abstain": ["README.md", "docs/index.md", "docs/howto/rejecting.md", "docs/faq.md"],
+    "reject option": ["docs/howto/rejecting.md", "docs/guide/wrappers.md"],
+    "out-of-distribution": ["docs/howto/rejecting.md", "docs/howto/conformal.md"],
+    "novelty": ["docs/howto/rejecting.md", "docs/howto/conformal.md"],
     "conformal": ["docs/howto/conformal.md", "docs/guide/wrappers.md"],
     "data augmentation": ["docs/guide/tangents.md", "docs/what_for.md"],
     "NIR": ["docs/what_for.md", "docs/howto/index.md"],
@@ -98,7 +98,7 @@ SEARCHED = {
     "baseline correction": ["docs/guide/tangents.md"],
     "feature importance": ["docs/guide/plots.md"],
     "interpretab": ["docs/guide/prototypes.md", "docs/guide/plots.md"],
-    "imbalanced": ["docs/faq.md", "docs/howto/refusing.md"],
+    "imbalanced": ["docs/faq.md", "docs/howto/rejecting.md"],
     "categorical": ["docs/faq.md", "docs/command_line.md"],
     "few-shot": ["docs/howto/index.md", "docs/guide/neighbors.md"],
     "hyperparameter": ["docs/howto/tuning.md"],

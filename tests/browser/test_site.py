@@ -29,7 +29,7 @@ LOOKED_AT = [
 SOME = [
     "index.html", "install.html", "first_hour.html", "guide/margins.html",
     "guide/tangent_distances.html", "search.html",
-    "howto/refusing.html", "examples/index.html", "examples/sure/choosing_theta.html",
+    "howto/rejecting.html", "examples/index.html", "examples/sure/choosing_theta.html",
     "reference/widemargin.TVQClassifier.html", "reference/capabilities.html",
     "papers/reweighting.html", "performance.html",
 ]  # fmt: skip
@@ -170,8 +170,8 @@ def test_search_finds(site, chromium, width):
 
 # What people search for, and the page they mean.
 FIRST = {
-    "abstain": "howto/refusing", "reject option": "howto/refusing",
-    "out-of-distribution": "howto/refusing", "confidence": "guide/margins",
+    "abstain": "howto/rejecting", "reject option": "howto/rejecting",
+    "out-of-distribution": "howto/rejecting", "confidence": "guide/margins",
     "calibration": "guide/margins", "novelty detection": "howto/conformal",
     "conformal": "howto/conformal", "data augmentation": "guide/tangents",
     "feature importance": "guide/prototypes", "missing values": "guide/prototypes",

@@ -368,8 +368,8 @@ class MarginPerceptron(PerceptronClassifier):
     learning_rate : float, default=1.0
         Learning rate, > 0, and < 2 for relaxation.
     intercept_scaling : float or None, default=None
-        Height of the samples in the additional dimension, > 0. None takes the length
-        of the longest sample.
+        Value of the constant feature that carries the intercept, > 0. None is the
+        length of the longest sample.
     shuffle : bool, default=True
         Draw a new order for every sweep.
     multiclass : {"ovo", "ddag", "ovr"}, default="ovo"
@@ -555,8 +555,8 @@ class FixedMarginPerceptron(PerceptronClassifier):
         None starts from the rate that is best for the largest margin possible, and
         halves it whenever the sweeps were not enough.
     intercept_scaling : float or None, default=None
-        Height of the samples in the additional dimension, > 0. None takes the length
-        of the longest sample.
+        Value of the constant feature that carries the intercept, > 0. None is the
+        length of the longest sample.
     shuffle : bool, default=True
         Draw a new order for every sweep.
     multiclass : {"ovo", "ddag", "ovr"}, default="ovo"

@@ -255,7 +255,7 @@ def directional_margin(
     y : array-like of shape (n_samples,)
         Labels −1 and +1.
     intercept_scaling : float, default=1.0
-        Height of the samples in the additional dimension; > 0. As it grows the
+        Value of the constant feature that carries the intercept, > 0. As it grows the
         directional margin approaches the geometric one.
 
     Returns

@@ -1,13 +1,13 @@
 r"""A product of classifiers: their log-posteriors, weighed and added.
 
-Classifiers that look at different sides of the samples err on different ones. With
+Classifiers of different features err on different samples. With
 posteriors p_m, floored so that none can veto all the others,
 
 .. math:: \log p(c \mid x) = \sum_m w_m \log \max(p_m(c \mid x), \varepsilon)
    - \text{const},
 
 and weights w ≥ 0 of the least Brier score :math:`\sum_c (p(c \mid x) - [y = c])^2` on
-predictions of samples that the members had not seen. The weights also set the sharpness
+predictions of left-out samples. The weights also set the sharpness
 of the whole: members that are too sure get less.
 
 Shapes: log-posteriors (n_members, n_samples, n_classes), weights (n_members,).

@@ -439,7 +439,7 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         held-out samples. The trials train on 400 samples at most. The papers have one
         model per class and a number.
     sides : {"reference", "both"}, default="reference"
-        Which end bends: only the models, or the inputs along their own tangents too.
+        "reference": only models have tangents. "both": samples too, see `tangents`.
     tangents : generator or array-like of shape (n_tangents, n_features), default=None
         Tangents of the inputs, for ``sides="both"`` only: for instance
         :class:`~widemargin.tangents.ImageTangents`.

@@ -221,8 +221,8 @@ class Stream:
     begun anew whenever there are twice as many as it was begun with. The latest are
     kept for small batches to be joined with. Steps are shorter by the share of a batch
     in what it is joined to: whatever it is cut into, a stream moves a model about as
-    far. They are the longer the more mistakes a model makes of late: one that is good
-    stays so, and one whose samples change follows them.
+    far. They grow with the recent error rate: a good model stays as it is, and one
+    whose samples change follows them.
     """
 
     first: Samples | None = None
