@@ -514,6 +514,35 @@ def test_missing_values_are_filled_in(command, refuses, iris_rows, tmp_path):
     assert command("predict", "model.skops", data)[0] == 0
 
 
+def test_signals_that_end_earlier_are_not_filled_in(command, refuses, tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    at = np.linspace(0, 1, 60) + rng.uniform(size=(40, 1))
+    X = np.sin(2 * np.pi * (3 + 3 * y[:, np.newaxis]) * at)
+    rows = [["kind", *(f"t{i}" for i in range(60))]]
+    lengths = np.where(np.arange(40) < 20, 60, rng.integers(40, 60, 40))
+    for label, x, length in zip(y, X, lengths, strict=True):
+        cells = [f"{value:.3f}" for value in x[:length]]
+        rows.append([str(label), *cells, *[""] * (60 - length)])
+    data = tmp_path / "d.csv"
+    data.write_text("\n".join(",".join(row) for row in rows))
+    fit = ("--target", "kind", "--model")
+    code, _, err = command("fit", data, *fit, "signal")
+    assert code == 0, err
+    assert "not part of it" in err and "MixtureImputer" not in err
+    code, out, err = command("predict", "model.skops", data)
+    assert code == 0, err
+    assert [line.split(",")[1] for line in out.splitlines()[1:]] == list(map(str, y))
+    code, _, err = command("fit", data, *fit, "signal", "--impute", "mean")
+    assert code == 0 and "not part of it" not in err
+    code, _, err = command("fit", data, *fit, "spectrum")
+    assert code == 0, err
+    assert "filled in by MixtureImputer" in err
+    lines = data.read_text().splitlines()
+    data.write_text("\n".join([*lines[:30], lines[30].rstrip(","), *lines[31:]]))
+    assert "empty cells" in refuses("fit", data, *fit, "signal")
+
+
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize("model", ["glvq", "knn", "hss"])
 @pytest.mark.parametrize("more", [(), ("--max-error", "0.2"), ("--search",)])

@@ -88,8 +88,15 @@ def run(
     assert y is not None
     check_classes(y)
     X = as_usable(table.X, entry.sparse, model)
-    check_empty(table, impute)
-    if impute is None and not sparse.issparse(X) and np.isnan(X).any():
+    missing = not sparse.issparse(X) and bool(np.isnan(X).any())
+    if missing and impute is None and entry.takes_missing:
+        table.notes.append(
+            f"missing values are left to {model}: before and after a signal they are "
+            "not part of it; --impute fills them in"
+        )
+    else:
+        check_empty(table, impute)
+    if missing and impute is None and not entry.takes_missing:
         impute = "mixture"
         table.notes.append(
             "missing values are filled in by MixtureImputer; --impute median or "

@@ -47,6 +47,11 @@ class ModelEntry:
         """Import the class."""
         return getattr(widemargin, self.estimator)
 
+    @property
+    def takes_missing(self) -> bool:
+        """Whether the model itself knows what a missing value means."""
+        return bool(getattr(self.load(), "_allow_nan", False))
+
 
 def _row(
     estimator: str,
@@ -255,8 +260,9 @@ class SavedModel:
 
     @property
     def takes_missing(self) -> bool:
-        """Whether a step before the classifier fills in missing values."""
-        return any(hasattr(step, "missing_values") for step in self.before)
+        """Whether a step before the classifier fills in missing values, or it may."""
+        filled = any(hasattr(step, "missing_values") for step in self.before)
+        return filled or getattr(self.estimator, "_allow_nan", False)
 
     def name_columns(self) -> None:
         """Let Python know the names, too, as a fit on a data frame would."""

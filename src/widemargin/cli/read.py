@@ -212,7 +212,8 @@ def _check_lengths(path: Path, text: str, separator: str, n_columns: int) -> Non
         if len(row) != n_columns:
             raise Refusal(
                 f"{path}, line {line}: {len(row)} cells where the first line has "
-                f"{n_columns}; mend that line"
+                f"{n_columns}; mend that line, or let a shorter signal end in empty "
+                "cells"
             )
 
 
