@@ -174,6 +174,7 @@ def test_discriminants_need_two_images_of_a_class():
         FewShotImageClassifier(members=("discriminant",)).fit(images, codes)
 
 
+@pytest.mark.filterwarnings("ignore:Classes with one")
 def test_samples_that_are_added_count_as_if_they_had_been_there():
     rows, more = few(2), few(2, 2)[:9]
     weights = np.linspace(0.5, 2, len(rows) + len(more))
@@ -253,7 +254,8 @@ def test_one_class_is_refused():
 
 def test_one_image_of_a_class_beside_many():
     rows = np.concatenate([few(5)[:45], [np.flatnonzero(y == 9)[0]]])
-    model = FewShotImageClassifier().fit(X[rows], y[rows])
+    with pytest.warns(UserWarning, match=r"one distinct image each: 9\. They are kept"):
+        model = FewShotImageClassifier().fit(X[rows], y[rows])
     asked = np.flatnonzero(y == 9)[1:60]
     assert model.score(X[asked], y[asked]) > 0.1
 
@@ -310,6 +312,7 @@ def test_suggestions_are_unsure_and_not_alike():
         model.suggest(X[:3], 0)
 
 
+@pytest.mark.filterwarnings("ignore:Classes with one")
 def test_labels_that_are_asked_for_are_worth_more():
     order = np.random.default_rng(0).permutation(len(y))
     pool, new = order[:600], order[600:1000]

@@ -639,6 +639,16 @@ def _labels(samples: Samples, weights: NDArray) -> Labels:
 
 def _warn_of(samples: Samples, shape: Any) -> None:
     """Say what is strange about labelled images, and what is done about it."""
+    counts = np.bincount(samples.codes)
+    if counts.min() == 1 < counts.max():
+        alone = np.flatnonzero(counts == 1)
+        names = ", ".join(str(samples.classes[code]) for code in alone[:5])
+        more = f" and {len(alone) - 5} more" if len(alone) > 5 else ""
+        warn_caller(
+            f"Classes with one distinct image each: {names}{more}. They are kept; "
+            "weights and probabilities are chosen by the images of the other classes. "
+            "Label one more image of each."
+        )
     if shape is None:
         return
     blank = np.flatnonzero(np.ptp(samples.X, axis=1) == 0)
