@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import pairwise_distances
@@ -23,7 +24,7 @@ import widemargin
 from widemargin import inspection, margins, metrics, tangents
 from widemargin._core.temperature import LeftOut, fit_temperature
 from widemargin.datasets import read_idx
-from widemargin.export.agreement import compare, python_answers
+from widemargin.export.agreement import Answers, compare, python_answers
 from widemargin.hyperplanes import walks
 from widemargin.linear import MarginPerceptron, MaxMarginClassifier
 from widemargin.meta import (
@@ -815,6 +816,18 @@ def test_rounding_decides_which_of_equal_duels_an_export_tells():
     assert compare(model, other, Q, mine=mine).agrees
     wrong = replace(mine, margins=mine.margins - 0.01)
     assert not compare(model, wrong, Q, mine=mine).agrees
+
+
+@pytest.mark.parametrize("lead", [1e-6, 0.1])
+def test_a_duel_that_is_rounding_decides_what_another_label_lost(lead):
+    """Class 0 beat the answer by next to nothing, else it lost that, not 5 to 2."""
+    X, y = load_iris(return_X_y=True)
+    model = widemargin.MaxMarginClassifier().fit(X, y)
+    lost = np.array([[-5.0, lead, -3.0]])
+    mine = Answers(model.classes_[[1]], lost, lost.max(axis=1))
+    there = np.array([[0.0, 0.0, -3.0]])
+    other = replace(mine, margins=there, confidence=there.max(axis=1))
+    assert compare(model, other, X[:1], mine=mine).agrees == (lead < 1e-5)
 
 
 @pytest.mark.parametrize("row", [[np.nan, 2.0], [2.0, np.nan]])

@@ -289,12 +289,17 @@ def compare(
         overbold = int((exported.accepted & ~mine.accepted & ~close).sum())
         counts = int(exported.accepted.sum()), int(mine.accepted.sum())
     differs = np.asarray(exported.labels) != mine.labels
-    errors = np.abs(exported.margins - mine.margins).max(axis=1) / scale
+    each = np.abs(exported.margins - mine.margins) / scale
+    errors = each.max(axis=1)
     if getattr(inner, "multiclass", "ovr") != "ovr":
-        # A label's margin is what it lost to the answer by: of equal votes, where
-        # rounding says which is the answer, it is another duel's.
-        turned = differs & close
+        # A label's margin is what it lost to the answer by, or if it beat the answer,
+        # to another: where that duel is rounding, rounding says which of the two.
         leads = np.abs(exported.confidence - mine.confidence) / scale
+        smaller = np.minimum(np.abs(exported.margins), np.abs(mine.margins))
+        each[close[:, None] & (smaller <= CLOSE * scale)] = 0.0
+        errors = np.maximum(each.max(axis=1), leads)
+        # Of equal votes, where rounding says which is the answer, all are others'.
+        turned = differs & close
         errors[turned] = leads[turned]
     bound = None
     if quantised:
