@@ -13,6 +13,7 @@ from sklearn.model_selection import cross_val_score
 from tests.prototypes.test_glvq import numerical
 
 from widemargin import GLVQClassifier, RelationalLVQClassifier
+from widemargin._core.temperature import LeftOut
 from widemargin.margins import Exponential, Sigmoid
 from widemargin.metrics import tangent_distances
 from widemargin.prototypes.relational import (
@@ -23,6 +24,7 @@ from widemargin.prototypes.relational import (
     relational_distances,
     relational_sums,
     self_terms,
+    with_terms_of,
 )
 from widemargin.tangents import ImageTangents
 
@@ -32,6 +34,36 @@ BLOCKS = pairwise_distances(X, metric="cityblock")
 squares = partial(pairwise_distances, metric="sqeuclidean")
 METHODS = ["relational", "median"]
 every_method = pytest.mark.parametrize("method", METHODS)
+
+
+def test_what_another_fit_says_is_told_by_the_self_terms_of_this_one():
+    """A class whose mixtures are otherwise the same, nearer by 2 to every sample."""
+    rng = np.random.default_rng(0)
+    codes, D = np.arange(60) % 3, rng.uniform(9, 12, (60, 3))
+    theirs = LeftOut(D, D.argmin(axis=1), codes, np.ones(60))
+    nearer = np.where(np.arange(3) == 1, 2.0, 0.0)
+    # What samples are away from mixtures of their own is of no account.
+    D = np.where(codes[:, None] == np.arange(3), 0, D - nearer)
+    mine = LeftOut(D, D.argmin(axis=1), codes, np.ones(60))
+    said = LeftOut(rng.uniform(5, 8, (7, 3)), None, codes[:7], np.ones(7))
+    found = with_terms_of(said, mine, theirs)
+    np.testing.assert_allclose(found.costs, said.costs - nearer)
+    assert (found.answers == found.costs.argmin(axis=1)).all()
+
+
+def test_wide_samples_are_as_sure_as_they_are_right():
+    """Fits without a part said .41 where .55 were right: the largest class."""
+    rng = np.random.default_rng([7, 5])
+    shares, centres = np.array([6, 3, 2]) / 11, 0.075 * rng.normal(size=(3, 1500))
+
+    def draw(n):
+        codes = rng.choice(3, n, p=shares)
+        return centres[codes] + rng.normal(size=(n, 1500)), codes
+
+    (X, y), (Z, z) = draw(267), draw(1000)
+    model = RelationalLVQClassifier(metric=squares, random_state=0).fit(X, y)
+    said = model.predict_proba(Z).max(axis=1).mean()
+    assert abs(said - model.score(Z, z)) < 0.1
 
 
 def slow_distances(D, A):

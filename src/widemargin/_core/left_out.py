@@ -119,10 +119,13 @@ def refitted(
     samples: Samples,
     parts: list[NDArray],
     ask: Callable[[Any, Samples], LeftOut],
+    in_terms_of: Callable[[LeftOut, LeftOut, LeftOut], LeftOut] | None = None,
 ) -> LeftOut:
     """Ask models that are fitted to all samples but those of a part, in turn.
 
     `model` is fitted to all; where it is another than these, its word counts, too.
+    ``in_terms_of(said, mine, theirs)`` says what `model` would have said of a part, by
+    what `model` and another say of the samples that trained both.
     """
     pairwise, whole = get_tags(model).input_tags.pairwise, to_cpu(model)
     said, mine, theirs = [], [], []
@@ -154,9 +157,11 @@ def refitted(
         kept = keep[np.random.RandomState(0).permutation(len(keep))[:FITTED]]
         with hushed(), observed_by(None):
             without = to_cpu(without.fit(others.X, others.labels, others.weights))
-            said.append(ask_it(rows, without))
-            mine.append(_right_share(ask(whole, samples.take(kept))))
-            theirs.append(_right_share(ask_it(kept, without)))
+            left = ask_it(rows, without)
+            both = ask(whole, samples.take(kept)), ask_it(kept, without)
+        said.append(left if in_terms_of is None else in_terms_of(left, *both))
+        mine.append(_right_share(both[0]))
+        theirs.append(_right_share(both[1]))
     some = np.random.RandomState(0).permutation(len(samples))[:FITTED]
     own = ask(whole, samples.take(some))
     return _with_own(own, joined(said), float(np.mean(mine)), float(np.mean(theirs)))

@@ -40,11 +40,14 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._core.checks import SIZES, as_matrix, check_option, is_auto
+from widemargin._core.decisions import relative_distances
+from widemargin._core.left_out import refitted
 from widemargin._core.params import Counted, Fraction, Positive, parameters
 from widemargin._core.samples import Samples, check_samples, check_X
+from widemargin._core.temperature import LeftOut
 from widemargin.margins import Sigmoid, check_loss
 from widemargin.prototypes import optimizer
-from widemargin.prototypes.base import no_bound
+from widemargin.prototypes.base import no_bound, with_mean_one
 from widemargin.prototypes.counts import prototype_counts, unused
 from widemargin.prototypes.glvq import coefficients
 from widemargin.prototypes.optimizer import State, Sums
@@ -549,6 +552,19 @@ class RelationalLVQClassifier(TrainedPrototypes):
             rows = X[:, self.support_] if X.shape[1] == self.n_features_in_ else X
         return relational_distances(rows, self.coefficients_, self.self_terms_)
 
+    def _left_out_costs(self, samples: Samples) -> LeftOut:
+        samples = with_mean_one(samples)
+        parts = self._left_out_parts(samples, len(self.prototype_labels_))
+        if not parts or not callable(self._metric):
+            return super()._left_out_costs(samples)
+
+        def distances(model: Any, some: Samples) -> LeftOut:
+            D = model._class_distances(model._check_predict(some.X))
+            return LeftOut(D, D.argmin(axis=1), some.codes, some.weights)
+
+        found = refitted(self, samples, parts, distances, with_terms_of)
+        return found._replace(costs=relative_distances(found.costs))
+
     def predict_proba(self, X: ArrayLike) -> NDArray:
         """Return the probability of each class, by soft assignment.
 
@@ -573,6 +589,24 @@ class RelationalLVQClassifier(TrainedPrototypes):
 
     def _check_bound(self) -> None:
         no_bound("those of RelationalLVQClassifier are made of the same samples")
+
+
+def with_terms_of(said: LeftOut, mine: LeftOut, theirs: LeftOut) -> LeftOut:
+    """Return distances `said` of samples left out, as the model of all would say them.
+
+    Self-terms of mixtures add to all distances to a class, and differ from fit to fit;
+    where features are many, by more than samples do. What a class is away from samples
+    of others, of which its mixtures are not made, tells by how much: `mine` are these
+    distances to the model and `theirs` to the fit that said it, of the same samples.
+    """
+    D = said.costs.copy()
+    for c in range(D.shape[1]):
+        more = (mine.costs - theirs.costs)[mine.codes != c, c]
+        if len(more) and np.isfinite(more).all():
+            # Differences of single samples may be heavy-tailed, as features are.
+            D[:, c] += np.median(more)
+    D = np.maximum(D, 0)
+    return said._replace(costs=D, answers=D.argmin(axis=1))
 
 
 def mixture(theta: NDArray, labels: NDArray, codes: NDArray) -> NDArray:
