@@ -37,7 +37,7 @@ class assignments", ICAISC 2018.
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -206,8 +206,8 @@ class Centred:
 
     def at(self, device: Any) -> "Centred":
         """Return the samples on a device; None leaves them."""
-        rows = self.X, self.codes, self.weights, self.norms, self.offsets
-        return Centred(*(to_device(own, device) for own in rows), self.is_risky)
+        names = (field.name for field in fields(self))
+        return Centred(**{n: to_device(getattr(self, n), device) for n in names})
 
 
 def distances_by_product(X: Any, P: Any, X_norms: Any = None) -> Any:
