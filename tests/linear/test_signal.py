@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 from sklearn.linear_model import Ridge
 
 from widemargin import SignalClassifier
+from widemargin.linear.log_odds import fit_log_odds
 from widemargin.linear.ridge import fit_ridge
 from widemargin.tangents import pad_series
 
@@ -58,6 +60,49 @@ def test_margins_are_log_odds():
     P = model.predict_proba(X)
     odds = np.log(P[:, 1] / P[:, 0])
     np.testing.assert_allclose(model.decision_function(X), odds, atol=1e-5)
+
+
+def test_probabilities_are_means_of_three_penalties():
+    X, y = waves(18, 60, 0, noise=2.0)
+    for labels in (y, np.where(y == "c", "a", y)):
+        model = SignalClassifier(n_features=300).fit(X, labels)
+        Z, X_new = model.features_.transform(X), waves(50, 60, 1, noise=2.0)[0]
+        spread = Z.std(axis=0) + 0.1 * Z.std(axis=0).mean()
+        Z = (Z - Z.mean(axis=0)) / spread
+        Z_new = (model.features_.transform(X_new) - model.center_) / spread
+        codes = np.searchsorted(model.classes_, labels)
+        targets = np.where(
+            codes[:, np.newaxis] == np.arange(len(model.classes_)), 1, -1
+        )
+        # The last fit of each is that of all samples.
+        held = [np.arange(18) != i for i in range(19)]
+        P = 0
+        assert len(set(model.alphas_)) == 3
+        for alpha, share in zip(model.alphas_, (0.8, 0.1, 0.1), strict=True):
+            fits = [Ridge(alpha=alpha).fit(Z[rest], targets[rest]) for rest in held]
+            left_out = [fits[i].predict(Z[i : i + 1])[0] for i in range(18)]
+            slope, offset = fit_log_odds(np.array(left_out), codes, np.ones(18))
+            P += share * softmax(slope * fits[-1].predict(Z_new) + offset, axis=1)
+        np.testing.assert_allclose(model.predict_proba(X_new), P, atol=1e-7)
+
+
+def test_a_penalty_that_is_given_is_the_only_one():
+    X, y = waves(18, 60, 0, noise=2.0)
+    model = SignalClassifier(n_features=300, alpha=3.0).fit(X, y)
+    assert model.alphas_.tolist() == [3.0]
+    assert model.coef_.shape == (1, 3, len(model.center_))
+    # As little as all others.
+    asked = SignalClassifier(n_features=300, alpha=1e9).fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(asked, 1 / 3, atol=0.1)
+
+
+def test_the_penalty_next_to_the_chosen_has_no_second_vote():
+    rng = np.random.default_rng(0)
+    Z, targets = rng.normal(size=(20, 30)), np.ones((20, 1))
+    Z -= Z.mean(axis=0)
+    unit = (Z**2).sum() / 20
+    found = fit_ridge(Z, targets, np.ones(20), 0.06 * unit, (2.0, 0.05, 0.001))
+    np.testing.assert_allclose([r.alpha / unit for r in found], [0.06, 2.0, 0.001])
 
 
 def test_series_of_unequal_length():

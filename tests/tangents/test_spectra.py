@@ -84,6 +84,7 @@ def test_missing_values_are_refused(step):
         ({"wavelengths": np.r_[np.arange(39), 5]}, "entry 39, 5, does not exceed"),
         ({"wavelengths": np.geomspace(1, 2, 40)}, "evenly spaced"),
         ({"wavelengths": np.r_[np.arange(39), np.nan]}, "wavelengths"),
+        ({"wavelengths": np.ones((2, 40))}, "one number for each column of X"),
     ],
 )
 def test_filters_that_cannot_be(options, message):

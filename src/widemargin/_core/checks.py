@@ -302,7 +302,8 @@ def naming(name: str, errors: re.Pattern = _CONVERSION) -> Iterator[None]:
         if name == "X" and _RAGGED.search(said):
             said += (
                 " Every row needs as many numbers; widemargin.tangents.pad_series makes"
-                " one array of series of unequal length."
+                " one array of series of unequal length, resample_spectra one of"
+                " spectra with axes of their own."
             )
         raise kind(f"{name} must hold numbers only: {said}") from error
 

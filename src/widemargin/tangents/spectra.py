@@ -234,6 +234,11 @@ class SavitzkyGolay(_Spectral):
 
 def check_wavelengths(wavelengths: Any, n_features: int | None = None) -> NDArray:
     """Return an axis that ascends, of as many wavelengths as spectra have features."""
+    if np.ndim(wavelengths) != 1:
+        raise ValueError(
+            "wavelengths must be one number for each column of X, an array of shape "
+            f"(n_wavelengths,); got shape {np.shape(wavelengths)}."
+        )
     axis = as_float_vector("wavelengths", wavelengths)
     if n_features is not None and len(axis) != n_features:
         raise ValueError(
