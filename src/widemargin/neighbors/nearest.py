@@ -204,11 +204,8 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
     @property
     def margin_unit(self) -> str:
         """A margin of one neighbour is "relative", of more a "vote_fraction"."""
-        return "relative" if self._k == 1 else "vote_fraction"
-
-    @property
-    def _k(self) -> int:
-        return getattr(self, "_n_neighbors", self.n_neighbors)
+        one = getattr(self, "_n_neighbors", self.n_neighbors) == 1
+        return "relative" if one else "vote_fraction"
 
     @property
     def _keeps_distances(self) -> bool:

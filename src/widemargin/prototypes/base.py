@@ -62,7 +62,7 @@ CERTAIN = 1e-9
 
 
 def margins_of_all_labels(
-    D: NDArray, margin: Callable[[NDArray, NDArray], NDArray]
+    D: NDArray, margin: Callable[[NDArray, NDArray], NDArray] = relative_margin
 ) -> NDArray:
     """Return, for (n, n_classes) class distances, the margin each label would have."""
     return margin(D, -best_other(-D))
@@ -143,11 +143,8 @@ class PrototypeClassifier(SoftClassifier):
     def _class_scores(self, X: NDArray) -> NDArray:
         """Score a class by the margin that its label would have."""
         return self._in_chunks(
-            X, lambda x: margins_of_all_labels(self._class_distances(x), self._margin)
+            X, lambda x: margins_of_all_labels(self._class_distances(x))
         )
-
-    def _margin(self, D_plus: NDArray, D_minus: NDArray) -> NDArray:
-        return relative_margin(D_plus, D_minus)
 
     def _label_margins(self, scores: NDArray) -> NDArray:
         return scores

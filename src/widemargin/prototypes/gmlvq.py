@@ -299,11 +299,6 @@ class Local(FullMatrix):
         return float(np.linalg.norm(omega.astype(float), 2, axis=(1, 2)).max())
 
 
-def learned_metric(name: str) -> Any:
-    """Return the metric of that name."""
-    return {"full": FullMatrix, "diagonal": Diagonal}.get(name, Local)()
-
-
 def span_of(X: NDArray) -> NDArray:
     """Projection onto the directions in which the centred samples vary.
 
@@ -507,7 +502,10 @@ class GMLVQClassifier(
 
     @property
     def _metric(self) -> Any:
-        return learned_metric(self._metric_name)
+        """What is learned of the metric, and how."""
+        return {"full": FullMatrix, "diagonal": Diagonal}.get(
+            self._metric_name, Local
+        )()
 
     @property
     def _groups(self) -> NDArray:

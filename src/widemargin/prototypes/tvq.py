@@ -373,7 +373,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         rows = np.random.RandomState(0).permutation(len(data.samples))[:TOLD]
         some = data.take(rows)
         D = start._reduced(start._bundle_distances(some.bundle))
-        scores = margins_of_all_labels(D, start._margin)
+        scores = margins_of_all_labels(D)
         codes, weights = some.samples.codes, some.samples.weights
         small = scores[np.arange(len(rows)), codes] < min(self.theta, REACH)
         return bool(weights @ small > FEW_REACH * weights.sum())

@@ -140,7 +140,7 @@ class TangentGenerator(ArrayDispatchMixin, BaseEstimator, ABC):
         """
         samples = self._check_samples(X)
         tangents_of = self._tangents_of(samples, y)
-        out = self._allocate(samples)
+        out = like((len(samples), self.n_tangents, samples.shape[1]), samples)
 
         def fill(rows: slice) -> None:
             out[rows] = tangents_of(rows)
@@ -169,7 +169,7 @@ class TangentGenerator(ArrayDispatchMixin, BaseEstimator, ABC):
         """
         points = self._check_samples(X)
         tangents_of = self._tangents_of(points, y)
-        frames = self._allocate(points)
+        frames = like((len(points), self.n_tangents, points.shape[1]), points)
         fill_frames(frames, tangents_of, n_jobs=n_jobs, name=type(self).__name__)
         return Bundle(points, frames)
 
@@ -199,9 +199,6 @@ class TangentGenerator(ArrayDispatchMixin, BaseEstimator, ABC):
                 f"expecting {expected} features as input."
             )
         return samples
-
-    def _allocate(self, X: NDArray) -> NDArray:
-        return like((len(X), self.n_tangents, X.shape[1]), X)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
