@@ -26,16 +26,14 @@ transformation-invariant neurons, Neural Computation 12 (2000). Shapes: stack
 """
 
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from widemargin._compute.machine import SAMPLE_ROWS, batched_slices, held_threads
+from widemargin._compute.machine import SAMPLE_ROWS, batched_slices
 from widemargin._compute.rounding import saturated
-from widemargin._core.checks import check_random_state
-from widemargin._core.classifier import fit_method
 from widemargin._core.params import (
     Counted,
     Fraction,
@@ -43,7 +41,7 @@ from widemargin._core.params import (
     check_declared,
     parameters,
 )
-from widemargin._core.samples import Samples, merge_duplicates
+from widemargin._core.samples import Samples
 from widemargin._core.temperature import LeftOut
 from widemargin.prototypes.base import no_bound, with_mean_one
 from widemargin.prototypes.optimizer import State
@@ -59,7 +57,6 @@ from widemargin.prototypes.training import (
     Outcome,
     Run,
     Step,
-    Stream,
     TrainedPrototypes,
     hold_out,
     run_epochs,
@@ -364,6 +361,8 @@ class TDNeuronClassifier(TangentModels, TrainedPrototypes):
     random_state: Any = None
     n_jobs: int | None = None
 
+    # Its validation samples say how many tangents there are.
+    early_stopping = False
     _exact_weights = True
     _joins: ClassVar[bool] = True
     _of_samples = ("units", "dtype", "n_steps")
@@ -371,38 +370,16 @@ class TDNeuronClassifier(TangentModels, TrainedPrototypes):
     def _check_parameters(self) -> None:
         check_declared(self)
 
-    @fit_method
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> Self:
-        """Build the units up and train them.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Training samples; float32 is kept.
-        y : array-like of shape (n_samples,)
-            Their labels.
-        sample_weight : array-like of shape (n_samples,), optional
-            A sample of weight 2 counts as two samples; zero leaves it out.
-
-        Returns
-        -------
-        self
-            The fitted estimator.
-        """
-        self._check_parameters()
-        samples = merge_duplicates(self._check_samples(X, y, sample_weight))
-        rng = check_random_state(self.random_state)
-        with held_threads(self.n_jobs) as run:
-            self.metric_ = replace(ONE_SIDED, pass_size=len(samples))
-            state, history = self._learn(samples, rng, run)
-        self._store(state)
-        self.n_iter_, self.history_ = state["n_steps"], history
-        self._calibrate_by(samples)
-        self._stream = Stream()
-        self.__dict__.pop("_rng", None)
-        return self
+    def _learn(
+        self,
+        samples: Samples,
+        held: Samples | None,
+        rng: np.random.RandomState,
+        run: Run,
+    ) -> State:
+        state, self.history_ = self._built(samples, rng, run)
+        self.n_iter_ = state["n_steps"]
+        return state
 
     def _left_out_costs(self, samples: Samples) -> LeftOut:
         # A unit has the samples of a whole class: one more or less hardly moves it.
@@ -410,10 +387,11 @@ class TDNeuronClassifier(TangentModels, TrainedPrototypes):
         found = self._refitted_costs(samples)
         return self._said_of(samples) if found is None else found
 
-    def _learn(
+    def _built(
         self, samples: Samples, rng: np.random.RandomState, run: Run, told: bool = True
     ) -> tuple[State, dict[str, list]]:
         """Build up units of the classes there are; return the state and the history."""
+        self.metric_ = replace(ONE_SIDED, pass_size=len(samples))
         n_features, codes = samples.X.shape[1], np.unique(samples.codes)
         n_tangents = resolve_n_tangents(self.max_tangents, n_features, "max_tangents")
         self.prototype_labels_ = self.classes_[codes]
@@ -449,8 +427,7 @@ class TDNeuronClassifier(TangentModels, TrainedPrototypes):
         return state, {"validation_score": [], **history}
 
     def _begin(self, samples: Samples, rng: np.random.RandomState, run: Run) -> Outcome:
-        self.metric_ = replace(ONE_SIDED, pass_size=len(samples))
-        state, history = self._learn(samples, rng, run, told=False)
+        state, history = self._built(samples, rng, run, told=False)
         return Outcome(
             state, {key: history[key][-1] for key in ("n_tangents", "error")}
         )

@@ -421,16 +421,7 @@ class TrainedPrototypes(PrototypeClassifier):
         """Train on samples, as long as those that are held out say."""
         # BLAS has one thread per worker: products of a batch are too small to share.
         with held_threads(getattr(self, "n_jobs", 1)) as run:
-            data = self._prepare(samples, rng, run, True)
-            state, self.history_ = run_epochs(
-                self,
-                self._start(data, rng),
-                self._step(data, rng, self._n_epochs()),
-                self._n_epochs(),
-                samples,
-                held=held,
-            )
-            state = self._postprocess(state, data)
+            state = self._learn(samples, held, rng, run)
         self._store(state)
         if held is not None:
             samples = held
@@ -440,7 +431,26 @@ class TrainedPrototypes(PrototypeClassifier):
             self._calibrate_by(samples)
         self.__dict__.pop("_rng", None)
         self._stream = Stream()
+
+    def _learn(
+        self,
+        samples: Samples,
+        held: Samples | None,
+        rng: np.random.RandomState,
+        run: Run,
+    ) -> State:
+        """Return the state that a whole training ends with; keep its history."""
+        data = self._prepare(samples, rng, run, True)
+        state, self.history_ = run_epochs(
+            self,
+            self._start(data, rng),
+            self._step(data, rng, self._n_epochs()),
+            self._n_epochs(),
+            samples,
+            held=held,
+        )
         self.n_iter_ = max(map(len, self.history_.values()))
+        return self._postprocess(state, data)
 
     def _check_lazy(self) -> None:
         """Refuse parameters with which samples cannot stay in shards."""
