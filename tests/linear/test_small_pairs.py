@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.linear.exact import false_claims
 
-from widemargin.hyperplanes import small_pairs
+from widemargin.hyperplanes import blocks, small_pairs
 from widemargin.linear import MaxMarginClassifier
 
 
@@ -172,12 +172,10 @@ def test_threads_change_no_bit_of_pairs():
 
 
 def test_blocks_of_distances_change_no_answer(monkeypatch):
-    from widemargin.hyperplanes import base
-
     X, y = classes([9] * 12, 6)
     model = MaxMarginClassifier().fit(X, y)
     expected = model.predict_proba(X), model.decision_function(X), model.margins(X, y)
-    monkeypatch.setattr(base, "_ENTRIES", 7 * len(model.coef_))
+    monkeypatch.setattr(blocks, "ENTRIES", 7 * len(model.coef_))
     again = MaxMarginClassifier().fit(X, y)
     assert again.temperature_ == pytest.approx(model.temperature_, rel=1e-9)
     found = model.predict_proba(X), model.decision_function(X), model.margins(X, y)

@@ -5,7 +5,12 @@ from sklearn.metrics import log_loss
 from sklearn.svm import SVC
 
 from widemargin._core.samples import Samples
-from widemargin.hyperplanes.pairwise import spanned_duels
+from widemargin.hyperplanes import blocks
+from widemargin.hyperplanes.pairwise import (
+    pairwise_coefficients,
+    pairwise_planes,
+    spanned_duels,
+)
 from widemargin.svm import InvariantHyperplaneSVC
 from widemargin.tangents import ImageTangents
 
@@ -230,3 +235,32 @@ def test_a_polynomial_far_from_the_origin_answers_a_row_alone_as_among_others():
     asked = X[[2, 1, 2]]
     alone = np.concatenate([model.decision_function(row[None]) for row in asked])
     np.testing.assert_allclose(alone, model.decision_function(asked), rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 7])
+def test_planes_are_sums_over_all_supports(n_classes):
+    rng = np.random.default_rng(n_classes)
+    y = np.arange(60) % n_classes
+    svc = SVC(kernel="linear", C=10.0).fit(rng.normal(size=(60, 4)), y)
+    coef, intercept = pairwise_coefficients(svc)
+    planes, offsets = pairwise_planes(svc)
+    np.testing.assert_allclose(planes, svc.support_vectors_.T @ coef, atol=1e-12)
+    np.testing.assert_array_equal(offsets, intercept)
+
+
+def test_parts_of_the_duels_change_no_answer(monkeypatch):
+    rng = np.random.default_rng(0)
+    y = np.arange(200) % 20
+    X = rng.normal(size=(20, 5))[y] + rng.normal(size=(200, 5))
+    asked = []
+    model = InvariantHyperplaneSVC(tangents="none").fit(X, y)
+    decided = model._duels
+    monkeypatch.setattr(model, "_duels", lambda X: asked.append(len(X)) or decided(X))
+    ask = (model.predict, model.decision_function, model.confidence)
+    expected = [*(method(X) for method in ask), model._costs(X)[0]]
+    assert set(asked) == {200}
+    monkeypatch.setattr(blocks, "ENTRIES", 70 * 190)
+    found = [*(method(X) for method in ask), model._costs(X)[0]]
+    assert asked[-3:] == [70, 70, 60]
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)

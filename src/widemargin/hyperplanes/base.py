@@ -10,7 +10,7 @@ planes of the pairs. Shapes: distances (n, n_problems); scores (n, n_classes).
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, ClassVar
@@ -20,7 +20,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin._compute.machine import batched_slices
 from widemargin._compute.patterns import Walk
 from widemargin._compute.rounding import rounding
 from widemargin._core.checks import check_random_state, warn_caller
@@ -39,6 +38,7 @@ from widemargin._core.decisions import (
 from widemargin._core.left_out import OF_A_CLASS
 from widemargin._core.samples import Samples, batch_classes, check_samples
 from widemargin._core.temperature import FITTED, LeftOut
+from widemargin.hyperplanes.blocks import blocks_of, by_blocks
 from widemargin.hyperplanes.certificate import unit_hyperplane
 from widemargin.hyperplanes.left_out import LeaveOneOut, walk_shifts
 from widemargin.hyperplanes.patterns import (
@@ -62,9 +62,6 @@ SCHEMES = ("ovo", "ddag", "ovr")
 _CLOSE = 1e-7
 # Scores, over the largest of a sample, that differ by rounding.
 _TIE = 1e-13
-# Distances that are held at once. Of 4000 samples to 19 900 planes 2**22 (32 MB) take
-# ...
-_ENTRIES = 2**22
 # Features beyond which each sample that is left out costs much.
 MANY_FEATURES = 100
 
@@ -268,19 +265,10 @@ class HyperplaneClassifier(SoftClassifier):
         most = 1e300 * self._unit
         return np.clip(distances, -most, most) / -self._unit
 
-    def _blocks(self, n: int) -> Iterable[slice]:
-        """Cut samples into parts: distances to thousands of planes fill the memory."""
-        return batched_slices(n, _ENTRIES // len(self.weight_norm_))
-
     def _by_blocks(self, answer: Callable[[NDArray], Any], X: Any) -> Any:
         """Give what `answer` says of the distances of samples, part by part."""
-        blocks = list(self._blocks(X.shape[0]))
-        if len(blocks) <= 1:
-            return answer(self._distances(X))
-        parts = [answer(self._distances(X[block])) for block in blocks]
-        if isinstance(parts[0], tuple):
-            return tuple(map(np.concatenate, zip(*parts, strict=True)))
-        return np.concatenate(parts)
+        n_planes = len(self.weight_norm_)
+        return by_blocks(lambda part: answer(self._distances(part)), X, n_planes)
 
     def _class_scores(self, X: Any) -> NDArray:
         return self._by_blocks(self._scores_of, X)
@@ -374,7 +362,7 @@ class HyperplaneClassifier(SoftClassifier):
         np.divide(values, np.where(mine, norms, -norms), out=own, where=known)
         costs = np.empty((len(samples), len(self.classes_)))
         answers = np.empty(len(samples), np.intp)
-        for rows in self._blocks(len(samples)):
+        for rows in blocks_of(len(samples), len(self.weight_norm_)):
             distances = self._distances(samples.X[rows])
             some = slice(*np.searchsorted(at, (rows.start, rows.stop)))
             distances[at[some] - rows.start, problem[some]] -= own[some]

@@ -303,8 +303,7 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
                 yield moves.astype(float)
 
     def _duels(self, X):
-        coef, intercept = pairwise.pairwise_coefficients(self.svc_)
-        planes = self.svc_.support_vectors_.T @ coef
+        planes, intercept = pairwise.pairwise_planes(self.svc_)
         with announce("decisions"):
             whitened = self._map(self._inside(X)) @ self.whitening_
             return pairwise.decide(whitened.astype(float), planes, intercept)

@@ -71,6 +71,7 @@ from widemargin._core.left_out import (
 )
 from widemargin._core.params import Counted, Positive, check_declared, parameters
 from widemargin._core.samples import Samples, check_samples
+from widemargin.hyperplanes.blocks import by_blocks
 from widemargin.metrics.kernels import scale_gamma
 
 # Steps of LIBSVM for which a pass of LIBLINEAR is allowed: those are cheap and many.
@@ -112,18 +113,25 @@ class DuelClassifier(MarginClassifier):
     def _duels(self, X: NDArray) -> NDArray:
         """Decisions of checked samples, (n, n_duels), positive for the first class."""
 
+    def _by_blocks(self, answer, X):
+        """Give what `answer` says of the duels of samples, part by part."""
+        n_duels = len(self.classes_) * (len(self.classes_) - 1) // 2
+        return by_blocks(lambda part: answer(self._duels(part)), X, n_duels)
+
     def _class_scores(self, X):
-        return combine(self._duels(X), len(self.classes_), self._multiclass)
+        given = len(self.classes_), self._multiclass
+        return self._by_blocks(lambda duels: combine(duels, *given), X)
 
     def _scored(self, X):
-        return decided(self._duels(X), len(self.classes_), self._multiclass)
+        given = len(self.classes_), self._multiclass
+        return self._by_blocks(lambda duels: decided(duels, *given), X)
 
     def _inside(self, X):
         """Return samples as a machine with a `_centre` sees them."""
         return about(X, self._centre)
 
     def _costs(self, X):
-        return self._costs_of(self._duels(X))
+        return self._by_blocks(self._costs_of, X)
 
     def _costs_of(self, duels):
         """Costs of the classes, and answers, of samples with these duels."""
@@ -254,10 +262,13 @@ def solve(machine: Any, X: NDArray, y: NDArray, weights: NDArray | None) -> Solv
 
 def decide(K: NDArray, coef: NDArray, intercept: NDArray) -> NDArray:
     """Decisions of all duels; what is rounding is a tie, alone as in a batch."""
-    duels = K @ coef + intercept
-    size = np.abs(K).max(axis=1, initial=0)[:, None] * np.abs(coef).sum(axis=0)
-    noise = ROUNDINGS * epsilon(K.dtype) * (size + np.abs(intercept))
-    return np.where(np.abs(duels) <= noise, 0.0, duels)
+    duels = K @ coef
+    duels += intercept
+    noise = np.abs(K).max(axis=1, initial=0)[:, None] * np.abs(coef).sum(axis=0)
+    noise += np.abs(intercept)
+    noise *= ROUNDINGS * epsilon(K.dtype)
+    duels[np.abs(duels) <= noise] = 0.0
+    return duels
 
 
 def say_how_it_ended(end: Solved, estimator: Any) -> None:
@@ -290,6 +301,25 @@ def pairwise_coefficients(svc: SVC) -> tuple[NDArray, NDArray]:
         coef[first, column] = alphas[j - 1, first]
         coef[second, column] = alphas[i, second]
     return coef, svc.intercept_
+
+
+def pairwise_planes(svc: SVC) -> tuple[NDArray, NDArray]:
+    """Weights (n_features, n_duels) and offsets of a linear machine.
+
+    What a class adds to all its duels is one product: coefficients of all supports in
+    all duels would be mostly zeros, and for a hundred classes a hundred times as many.
+    """
+    n_classes, alphas = len(svc.classes_), np.asarray(svc.dual_coef_)
+    if n_classes == 2:
+        return (-alphas @ svc.support_vectors_).T, -svc.intercept_
+    cuts = np.cumsum(svc.n_support_)[:-1]
+    each = zip(
+        np.split(alphas, cuts, axis=1), np.split(svc.support_vectors_, cuts),
+        strict=True,
+    )  # fmt: skip
+    added = np.stack([own @ vectors for own, vectors in each])
+    i, j = np.triu_indices(n_classes, 1)
+    return (added[i, j - 1] + added[j, i]).T, svc.intercept_
 
 
 def duels_of(svc: SVC, X: NDArray) -> NDArray:
