@@ -99,7 +99,7 @@ function say(digit, found) {
     const share = found.probabilities[k];
     item.classList.toggle("best", k === found.best);
     bar.style.width = `${100 * share}%`;
-    said.textContent = `${(100 * share).toFixed(share > 0.995 && share < 1 ? 1 : 0)} %`;
+    said.textContent = `${(100 * share).toFixed(share > 0.995 && share < 0.9995 ? 1 : 0)} %`;
   });
   const line = $("answer");
   line.classList.toggle("rejected", !found.accepted);
@@ -112,10 +112,11 @@ function say(digit, found) {
   else line.append("I abstain: this may be a ", digitSaid);
   const errors = 100 * program.maxError;
   $("why").textContent = found.unusual
-    ? `The nearest model, bent to the drawing, is ${found.distance.toFixed(2)} away; ` +
+    ? `The nearest prototype, moved to the drawing, is ${found.distance.toFixed(2)} away; ` +
       `${100 * program.likeADigit} % of digits are within ${program.limit.toFixed(2)}.`
-    : `Margin ${found.confidence.toFixed(2)}. It answers from ${program.threshold.toFixed(2)}: ` +
-      `then at most ${errors} % of its answers on digits by new writers are wrong.`;
+    : `Margin ${found.confidence.toFixed(2)}. It answers if the margin is at least ` +
+      `${program.threshold.toFixed(2)}. Then at most ${errors} % of its answers on digits ` +
+      "by new writers are wrong.";
   const bent = found.bent(Number($("bend").value));
   const rest = bent.map((value, k) => digit[k] - value);
   show("seen", Array.from(digit));
@@ -123,7 +124,7 @@ function say(digit, found) {
   show("bent", Array.from(bent));
   show("left", Array.from(rest), true);
   const left = Math.sqrt(rest.reduce((sum, value) => sum + value ** 2, 0));
-  $("nearest-name").textContent = `nearest model: a ${found.label}`;
+  $("nearest-name").textContent = `nearest prototype: a ${found.label}`;
   $("left-name").textContent = `difference: ${left.toFixed(2)}`;
 }
 function rest() {

@@ -35,6 +35,10 @@ SOME = [
 ]  # fmt: skip
 LOOKS = [("light", 1300), ("dark", 360)]
 OTHER_LOOKS = [("dark", 1300), ("light", 360)]
+# What scrolls beside code, tables and formulas, which may.
+SIDEWAYS = """(e) => getComputedStyle(e).overflowX === 'auto' && e.clientWidth > 100
+    && e.scrollWidth > e.clientWidth + 1
+    && !e.matches('pre, .math, .pst-scrollable-table-container, .table-wrapper')"""
 FOCUSABLE = "a[href], button, input, select, summary, [tabindex='0']"
 
 pytestmark = pytest.mark.skipif(
@@ -97,6 +101,8 @@ def test_pages_load_fit_and_are_accessible(
             found.append("another theme than asked for")
         if (wide := page.evaluate("document.documentElement.scrollWidth")) > width:
             found.append(f"{wide} pixels wide")
+        if page.evaluate(f"[...document.querySelectorAll('main *')].some({SIDEWAYS})"):
+            found.append("text is wider than the page")
         if page.evaluate(
             "[...document.images].some((one) => one.complete && !one.naturalWidth)"
         ):
