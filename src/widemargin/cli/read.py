@@ -100,6 +100,29 @@ class Reading:
         return cell
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What of a file is wanted; labels only if `labelled`.
+
+    `target` is what the user says, `usual_target` what holds where names do. Of named
+    columns all but the target and `drop` are features, or those in `keep`, in that
+    order, if given. Columns in `encode` become one for each of their values; rows are
+    `called` by a column. Images in files are brought to `image_shape`, which other rows
+    must have, or to `size`.
+    """
+
+    target: str | None = None
+    usual_target: str | None = None
+    labelled: bool = True
+    image_shape: tuple[int, ...] | None = None
+    size: tuple[int, ...] | None = None
+    drop: Sequence[str] = ()
+    keep: Sequence[str] = ()
+    encode: Sequence[str] = ()
+    called: str | None = None
+    n_features: int | None = None
+
+
 @dataclass
 class Columns:
     """Columns by name; `place` says where a row is in the file."""
@@ -296,26 +319,18 @@ def parquet_columns(path: Path) -> Columns:
 
 
 def as_table(
-    columns: Columns,
-    *,
-    target: str | None,
-    drop: Sequence[str] = (),
-    keep: Sequence[str] = (),
-    missing: bool = False,
-    encode: Sequence[str] = (),
-    called: str | None = None,
+    columns: Columns, target: str | None, wanted: Wanted, missing: bool = False
 ) -> Table:
-    """Build a table from named columns.
+    """Build a table from named columns, one of which may be the target.
 
-    The features are the columns in `keep`, in that order; else all but the target,
-    those in `drop`, and an index that somebody saved along. A column in `encode`
-    becomes one column for each of its values; `called` is what the rows are called by.
+    An index that somebody saved along is no feature.
     """
+    drop, keep, called = wanted.drop, wanted.keep, wanted.called
     columns = _without_empty(columns)
     if called is not None and called not in columns.names:
         raise Refusal(f"--id: no column {called!r}; {near(called, columns.names)}")
     called_by = dict(zip(columns.names, columns.values, strict=True)).get(called or "")
-    columns = _one_hot(columns, encode, keep)
+    columns = _one_hot(columns, wanted.encode, keep)
     names, place, notes = columns.names, columns.place, list(columns.notes)
     twice = {name for name in names if names.count(name) > 1}
     if twice:
@@ -328,9 +343,9 @@ def as_table(
             f"{len(keep)} columns, all of which must be there"
             f"{hint if names == list(map(str, range(len(names)))) else ''}"
         )
-    for option, wanted in [("--drop", name) for name in drop] + [("--target", target)]:
-        if wanted is not None and wanted not in names:
-            raise Refusal(f"{option}: no column {wanted!r}; {near(wanted, names)}")
+    for option, asked in [("--drop", name) for name in drop] + [("--target", target)]:
+        if asked is not None and asked not in names:
+            raise Refusal(f"{option}: no column {asked!r}; {near(asked, names)}")
     by_name = dict(zip(names, columns.values, strict=True))
     y = None
     if target is not None:
@@ -570,10 +585,11 @@ IMAGE_NAMES = (
 IDX_NAME = re.compile(r"idx\d|\.idx")
 
 
-def read(path: Path, **options: Any) -> Table:
-    """Read a file, a folder or standard input, ``-``, as `read_path` does."""
+def read(path: Path, how: Reading | None = None, **options: Any) -> Table:
+    """Read a file, a folder or standard input, ``-``; `options` are those of Wanted."""
+    wanted, how = Wanted(**options), how or Reading()
     if str(path) != "-":
-        return read_path(path, **options)
+        return read_path(path, wanted, how)
     data = sys.stdin.buffer.read()
     if not data:
         raise Refusal("standard input is empty; pipe a file into it")
@@ -581,84 +597,59 @@ def read(path: Path, **options: Any) -> Table:
         path = Path(folder, "standard input")
         path.write_bytes(data)
         try:
-            return read_path(path, **options)
+            return read_path(path, wanted, how)
         except Refusal as refusal:
             raise Refusal(str(refusal).replace(str(path), path.name)) from None
 
 
-def read_path(
-    path: Path,
-    *,
-    target: str | None = None,
-    usual_target: str | None = None,
-    labelled: bool = True,
-    image_shape: tuple[int, ...] | None = None,
-    drop: Sequence[str] = (),
-    keep: Sequence[str] = (),
-    n_features: int | None = None,
-    how: Reading | None = None,
-    size: tuple[int, ...] | None = None,
-    encode: Sequence[str] = (),
-    called: str | None = None,
-) -> Table:
-    """Read a file or a folder; labels only if `labelled`.
-
-    `target` is what the user says, `usual_target` what holds where names do. Of named
-    columns all but `drop` are features, or those in `keep` if given. Images in files
-    are brought to `image_shape`, which other rows must have, or to `size`. Columns in
-    `encode` become one-hot; rows are `called` by a column.
-    """
-    how = how or Reading()
+def read_path(path: Path, wanted: Wanted, how: Reading) -> Table:
+    """Read a file or a folder."""
+    target, labelled = wanted.target, wanted.labelled
     if not path.exists():
         beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
         hint = f"; {near(path.name, beside)}" if beside else ""
         raise Refusal(f"{path}: there is no such file{hint}")
     if path.is_dir():
         _no_target(target, "folders are named after the classes")
-        return read_folder(path, labelled, image_shape or size)
+        return read_folder(path, labelled, wanted.image_shape or wanted.size)
     if path.stat().st_size == 0:
         raise Refusal(f"{path} is empty; give a file with data")
     kind = kind_of(path)
     if kind in ("csv", "parquet"):
-        wanted = target or usual_target
-        asked = [*drop, *keep, *encode, *(name for name in (wanted, called) if name)]
-        texts = {*encode, *encoded_names(keep) - {*keep}, *([called] if called else [])}
-        asked += [name for name in texts if name not in asked]
+        label = target or wanted.usual_target
+        keep, called = wanted.keep, [wanted.called] if wanted.called else []
+        asked = [*wanted.drop, *keep, *wanted.encode, *([label] if label else [])]
+        texts = {*wanted.encode, *encoded_names(keep) - {*keep}, *called}
+        asked += [*called, *(name for name in texts if name not in asked)]
         columns = (
-            csv_columns(path, asked, how, wanted if labelled else None, texts)
+            csv_columns(path, asked, how, label if labelled else None, texts)
             if kind == "csv"
             else parquet_columns(path)
         )
-        chosen = _column_name(wanted, columns.names) if labelled else None
-        table = as_table(
-            columns,
-            target=chosen,
-            drop=drop,
-            keep=keep,
-            missing=how.missing,
-            encode=encode,
-            called=called,
-        )
-    elif drop or encode or called:
-        option = "--drop" if drop else "--encode" if encode else "--id"
+        chosen = _column_name(label, columns.names) if labelled else None
+        table = as_table(columns, chosen, wanted, how.missing)
+    elif wanted.drop or wanted.encode or wanted.called:
+        given = {"--drop": wanted.drop, "--encode": wanted.encode}
+        option = next((name for name, value in given.items() if value), "--id")
         raise Refusal(f"{option} is for named columns; {path} has none")
     elif kind == "npz":
-        table = _read_npz(path, target or usual_target, labelled, how.missing)
+        label = target or wanted.usual_target
+        table = _read_npz(path, label, labelled, how.missing)
     elif kind == "npy":
         table = _read_npy(path, target, labelled, how.missing)
     elif kind == "image":
         if labelled:
             raise Refusal(f"{path} is one image without a label; give a folder of them")
-        return read_one(path, image_shape or size)
+        return read_one(path, wanted.image_shape or wanted.size)
     elif kind == "idx":
         table = _read_idx(path, target, labelled)
     else:
         _no_target(target, "LIBSVM text begins each line with the label")
-        table = _read_libsvm(path, n_features)
+        table = _read_libsvm(path, wanted.n_features)
     if table.X.shape[0] == 0:
         raise Refusal(f"{path} has no rows; give a file with data")
-    check_shape(table.X.shape[1], image_shape)
-    table.image_shape = image_shape or table.image_shape
+    check_shape(table.X.shape[1], wanted.image_shape)
+    table.image_shape = wanted.image_shape or table.image_shape
     return table
 
 
