@@ -5,6 +5,7 @@ import importlib
 import inspect
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -119,3 +120,15 @@ def test_the_classifiers_to_begin_with_have_few_parameters_of_their_own(registry
     for name in registry.front_door():
         parameters = set(inspect.signature(getattr(widemargin, name)).parameters)
         assert len(parameters - usual) <= 12, (name, sorted(parameters - usual))
+
+
+def test_the_page_of_installing_says_what_extras_bring():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    rows = re.findall(
+        r"^\| `(\w+)` \|.*\| (.*) \|$", (DOCS / "install.md").read_text(), re.MULTILINE
+    )
+    assert len(rows) == 6
+    for extra, said in rows:
+        wanted = project["optional-dependencies"][extra]
+        brought = {re.match(r"[\w-]+", one)[0] for one in wanted}
+        assert set(said.lower().split(", ")) == brought, extra
