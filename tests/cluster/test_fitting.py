@@ -238,7 +238,7 @@ def test_the_temperature_is_that_of_what_is_held_out():
     held = given.taken(training._held_out, 0.1, seed, True).few(400)
     assert 0 < len(held) < 80
     before = model.temperature_
-    model._calibrate(model._said_of(held))
+    model._calibrate(model._costs_of_unseen(held))
     assert model.temperature_ == pytest.approx(before, rel=1e-9)
 
 

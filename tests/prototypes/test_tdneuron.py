@@ -171,10 +171,10 @@ def test_batches_go_on_after_a_fit_and_units_have_no_unit(digits):
 def test_models_without_some_samples_have_the_tangents_of_the_whole(monkeypatch):
     """They choose others where samples are few, and are right as often as those are."""
     X, y = load_digits(return_X_y=True)
-    X, y, seen, plain = X[:300], y[:300], [], TDNeuronClassifier._said_of
+    X, y, seen, plain = X[:300], y[:300], [], TDNeuronClassifier._costs_of_unseen
     monkeypatch.setattr(
         TDNeuronClassifier,
-        "_said_of",
+        "_costs_of_unseen",
         lambda model, samples: seen.append(model.n_tangents_) or plain(model, samples),
     )
     model = TDNeuronClassifier(random_state=0).fit(X, y)

@@ -341,7 +341,7 @@ def test_batches_of_few_samples_are_as_sure_as_right():
     for model in (HSSClassifier(), TVQClassifier(random_state=0)):
         model.partial_fit(X[:60], y[:60], classes=[0, 1])
         model.partial_fit(X[60:], y[60:])
-        assert "_told" not in vars(model)
+        assert "_left_out_of_fit" not in vars(model)
         first = clone(model).partial_fit(X[:60], y[:60], classes=[0, 1])
         says = first.predict_proba(X[60:]).max(axis=1).mean()
         assert abs(says - first.score(X[60:], y[60:])) < 0.1

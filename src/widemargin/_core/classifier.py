@@ -340,7 +340,11 @@ class SoftClassifier(MarginClassifier):
         Then a closed form will do, and does not cost what fits do.
         """
         parts = self._left_out_parts(samples, n_references)
-        return refitted(self, samples, parts, type(self)._said_of) if parts else None
+        return (
+            refitted(self, samples, parts, type(self)._costs_of_unseen)
+            if parts
+            else None
+        )
 
     def _left_out_parts(self, samples: Samples, n_references: int = 0) -> list[NDArray]:
         """Return rows to leave out together where samples are few, else nothing."""
@@ -352,7 +356,7 @@ class SoftClassifier(MarginClassifier):
         many = self._many * max(samples.X.shape[1], n_references / n_classes)
         return left_out_folds(samples, many)
 
-    def _said_of(self, samples: Samples) -> LeftOut:
+    def _costs_of_unseen(self, samples: Samples) -> LeftOut:
         """Say what samples cost that the model has not seen."""
         costs, answers = self._costs(self._check_predict(samples.X))
         return LeftOut(costs, answers, samples.codes, samples.weights)

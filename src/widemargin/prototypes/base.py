@@ -175,19 +175,19 @@ class PrototypeClassifier(SoftClassifier):
         found = self._refitted_costs(samples, len(self.prototype_labels_))
         if found is not None:
             return found
-        some = self._some(samples)
+        some = self._subsample(samples)
         D = self._in_chunks(some.X, self._squared_distances)
         share = len(some) / len(samples) * samples.share
         labels = self._prototype_codes
         D = leave_one_out(D, labels, some.codes, some.weights, share, self._freedom)
-        return self._left_out_at(self._reduced(D), some)
+        return self._left_out_from(self._reduced(D), some)
 
     def _calibrate_on(self, samples: Samples) -> None:
         """Calibrate on training samples, each left out."""
         self._calibrate(self._left_out_costs(samples))
         self._set_temperature(samples)
 
-    def _calibrate_by(self, samples: Samples) -> None:
+    def _calibrate_now_or_later(self, samples: Samples) -> None:
         """Calibrate on training samples: later, if that takes other fits.
 
         Models without a part of the samples are not asked for probabilities.
@@ -198,14 +198,14 @@ class PrototypeClassifier(SoftClassifier):
         else:
             self._calibrate_on(samples)
 
-    def _said_of(self, samples: Samples) -> LeftOut:
-        some = self._some(samples)
+    def _costs_of_unseen(self, samples: Samples) -> LeftOut:
+        some = self._subsample(samples)
         return LeftOut(*self._costs(some.X), some.codes, some.weights)
 
-    def _some(self, samples: Samples) -> Samples:
+    def _subsample(self, samples: Samples) -> Samples:
         return samples.take(np.random.RandomState(0).permutation(len(samples))[:FITTED])
 
-    def _left_out_at(self, D: NDArray, samples: Samples) -> LeftOut:
+    def _left_out_from(self, D: NDArray, samples: Samples) -> LeftOut:
         """Say what samples at these class distances cost."""
         answers = D.argmin(axis=1)
         return LeftOut(relative_distances(D), answers, samples.codes, samples.weights)

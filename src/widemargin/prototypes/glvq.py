@@ -428,7 +428,7 @@ class GLVQClassifier(TrainedPrototypes):
     """
 
     _exact_weights = True
-    _joins = True
+    _joins_batches = True
     # Samples of a batch where there are few.
     _few_batch = 50
     # Passes over the samples in one epoch.
@@ -464,7 +464,7 @@ class GLVQClassifier(TrainedPrototypes):
         return isinstance(self.loss, str) and self.loss in SOFT
 
     @property
-    def _stays(self) -> bool:
+    def _stays_on_device(self) -> bool:
         return not self._is_soft
 
     def _checked_loss(self) -> Any:
@@ -535,7 +535,9 @@ class GLVQClassifier(TrainedPrototypes):
     def _trial(self, size: int | None) -> Self:
         """Return a model to try a number of prototypes with."""
         trial = copy(self)
-        trial._size, trial._is_trial, trial._rounds = size, True, self._n_epochs()
+        trial._max_per_class, trial._is_trial = size, True
+        # All epochs are one, after which nothing revives or grows.
+        trial._rounds = self._n_epochs()
         trial.max_iter = 1
         return trial
 

@@ -467,7 +467,7 @@ class GMLVQClassifier(
 
     _state_names: ClassVar = {"prototypes": "prototypes_", "omega": "omega_"}
     # Samples that are left out of a prototype are still in the directions it lies in.
-    _stays = False
+    _stays_on_device = False
 
     _: KW_ONLY
     metric: Literal["full", "diagonal", "class", "local"] = "full"

@@ -294,7 +294,7 @@ class KernelLVQClassifier(GLVQClassifier):
             for w in (samples.weights, None)
         )
         usual = np.maximum(size[:, None] / size, 1)
-        if self._size != 1 or (mass[:, None] / mass > FAVOUR * usual).any():
+        if self._max_per_class != 1 or (mass[:, None] / mass > FAVOUR * usual).any():
             return state
         P, labels = state["prototypes"], state["codes"]
         given = data.X, samples.codes, samples.weights

@@ -364,7 +364,7 @@ class TDNeuronClassifier(TangentModels, TrainedPrototypes):
     # Its validation samples say how many tangents there are.
     early_stopping = False
     _exact_weights = True
-    _joins: ClassVar[bool] = True
+    _joins_batches: ClassVar[bool] = True
     _of_samples = ("units", "dtype", "n_steps")
 
     def _check_parameters(self) -> None:
@@ -385,7 +385,7 @@ class TDNeuronClassifier(TangentModels, TrainedPrototypes):
         # A unit has the samples of a whole class: one more or less hardly moves it.
         samples = with_mean_one(samples)
         found = self._refitted_costs(samples)
-        return self._said_of(samples) if found is None else found
+        return self._costs_of_unseen(samples) if found is None else found
 
     def _built(
         self, samples: Samples, rng: np.random.RandomState, run: Run, told: bool = True

@@ -296,16 +296,16 @@ class TrainedPrototypes(PrototypeClassifier):
     # Whether a sample of weight 2 and a sample given twice must give the same model.
     _exact_weights: Any = False
     # Whether samples that come on a device are left there, by `fit`.
-    _stays: Any = False
+    _stays_on_device: Any = False
     # Entries of a state that belong to the samples: the next batch has its own.
     _of_samples: ClassVar[tuple[str, ...]] = ()
     # Whether a small batch is joined with the samples before it.
-    _joins: ClassVar[bool] = False
+    _joins_batches: ClassVar[bool] = False
     # Whether a stream's model is begun anew when there are more samples to begin with.
     _begins_anew: Any = True
     # Most prototypes per class where "auto" chose so; with None they may grow.
-    _size: int | None = None
-    # Whether this is a model that `_size` is tried with.
+    _max_per_class: int | None = None
+    # Whether this is a model that `_max_per_class` is tried with.
     _is_trial = False
     # How long the steps of a batch are, where the first of a training are one.
     _pace = 1.0
@@ -382,7 +382,7 @@ class TrainedPrototypes(PrototypeClassifier):
         """
         self._check_parameters()
         rng, held = check_random_state(self.random_state), None
-        checked = self._check_samples(X, y, sample_weight, stay=self._stays)
+        checked = self._check_samples(X, y, sample_weight, stay=self._stays_on_device)
         samples = merged = self._merged(checked)
         if self.early_stopping:
             samples, held = hold_out(merged, self.validation_fraction, rng)
@@ -399,7 +399,9 @@ class TrainedPrototypes(PrototypeClassifier):
         self._check_parameters()
         self._check_lazy()
         rng, held = check_random_state(self.random_state), None
-        given = shards.check_shards(self, X, y, sample_weight, stay=self._stays)
+        given = shards.check_shards(
+            self, X, y, sample_weight, stay=self._stays_on_device
+        )
         check_scale(given.limits)
         self.classes_ = given.classes
         if self.early_stopping:
@@ -425,10 +427,10 @@ class TrainedPrototypes(PrototypeClassifier):
         self._store(state)
         if held is not None:
             samples = held
-            self._calibrate(self._said_of(with_mean_one(held)))
+            self._calibrate(self._costs_of_unseen(with_mean_one(held)))
             self._set_temperature(samples)
         else:
-            self._calibrate_by(samples)
+            self._calibrate_now_or_later(samples)
         self.__dict__.pop("_rng", None)
         self._stream = Stream()
 
@@ -502,7 +504,7 @@ class TrainedPrototypes(PrototypeClassifier):
         # What a model knew of samples that it had not seen is what it knows of others.
         before = None
         if not first:
-            before = self._said_of(with_mean_one(samples))
+            before = self._costs_of_unseen(with_mean_one(samples))
         stream = Stream() if first else self._stream
         most = WARMUP_ROWS if self._begins_anew else 0
         anew = self._begins_anew and stream.begun < WARMUP_ROWS
@@ -510,7 +512,9 @@ class TrainedPrototypes(PrototypeClassifier):
         if before is not None:
             mistakes = before.answers != before.codes
             wrong = float(np.average(mistakes, weights=before.weights))
-        stream = stream.after(samples, _num_samples(X), wrong, rng, most, self._joins)
+        stream = stream.after(
+            samples, _num_samples(X), wrong, rng, most, self._joins_batches
+        )
         self._pace = stream.pace(len(samples))
         outcome = None
         with held_threads(getattr(self, "n_jobs", 1)) as run, stepping():
@@ -538,7 +542,7 @@ class TrainedPrototypes(PrototypeClassifier):
             )
         self._store(state)
         if before is None:
-            self._calibrate_by(samples)
+            self._calibrate_now_or_later(samples)
         else:
             self._calibrate_further(before)
             self._set_temperature(samples)
@@ -582,14 +586,14 @@ class TrainedPrototypes(PrototypeClassifier):
         self, X: np.ndarray, samples: Samples, rng: np.random.RandomState
     ) -> np.ndarray:
         """First prototypes among the rows `X` that stand for the samples."""
-        self._counts_chosen = self._grows
+        self._counts_chosen = self._is_auto_sized
         if hasattr(self, "_is_part"):
-            self._size = self._is_part._size
+            self._max_per_class = self._is_part._max_per_class
         elif not self._is_trial:
-            self._size = None
-            if self._grows:
+            self._max_per_class = None
+            if self._is_auto_sized:
                 most = int(self._counts(samples).max())
-                self._size = largest_count(self, samples, most)
+                self._max_per_class = largest_count(self, samples, most)
         counts = self._counts(samples)
         if isinstance(self.init, str):
             if self.init_labels is not None:
@@ -616,7 +620,8 @@ class TrainedPrototypes(PrototypeClassifier):
         counts = prototype_counts(
             self.prototypes_per_class, self.classes_, samples.codes, samples.weights
         )
-        return counts if self._size is None else np.minimum(counts, self._size)
+        most = self._max_per_class
+        return counts if most is None else np.minimum(counts, most)
 
     def _trial_model(self) -> Any:
         """Return the model that counts are tried with: one that descends in batches."""
@@ -635,7 +640,7 @@ class TrainedPrototypes(PrototypeClassifier):
         return P if self.scale_ is None else P * self.scale_
 
     @property
-    def _grows(self) -> bool:
+    def _is_auto_sized(self) -> bool:
         """Whether the data decide how many prototypes there are."""
         return is_auto(self.prototypes_per_class) and isinstance(self.init, str)
 
@@ -656,11 +661,11 @@ class TrainedPrototypes(PrototypeClassifier):
         prototype of every sample.
         """
         none, all_stay = np.empty(0, np.intp), np.ones(len(codes), bool)
-        if not self._grows or n_epochs == np.inf:
+        if not self._is_auto_sized or n_epochs == np.inf:
             return none, all_stay
         if epoch + 1 == n_epochs:
             return none, ~unused(nearest(), codes, len(self.classes_))
-        if self._size is not None:
+        if self._max_per_class is not None:
             return none, all_stay
         if (epoch + 1) % max(1, n_epochs // 10) or epoch + 1 > n_epochs / 2:
             return none, all_stay

@@ -256,7 +256,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         "passes",
     )
     lazy_methods: ClassVar = ("fit",)
-    _joins = True
+    _joins_batches = True
 
     prototypes_per_class: Any = "auto"
     n_tangents: int | Literal["auto"] = "auto"
@@ -361,7 +361,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
             range(len(marks)), wrong.__getitem__, weights, deviations=2, by_size=False
         )
         if not hasattr(self, "_is_part"):
-            self._told = len(samples), rows, D[at]
+            self._left_out_of_fit = len(samples), rows, D[at]
         return {"passes": marks[at]} if at else {}
 
     def _reaches_few(self, data: TangentSamples, state: State) -> bool:
@@ -407,15 +407,15 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         return np.stack([found.get(mark, last) for mark in marks])
 
     def _left_out_costs(self, samples: Samples) -> LeftOut:
-        n, *told = self.__dict__.pop("_told", (0,))
+        n, *told = self.__dict__.pop("_left_out_of_fit", (0,))
         if n != len(samples):
             return super()._left_out_costs(samples)
         rows, D = told
-        return self._left_out_at(D, with_mean_one(samples).take(rows))
+        return self._left_out_from(D, with_mean_one(samples).take(rows))
 
     def _calibrate_further(self, later: LeftOut) -> None:
         # A batch tells of itself.
-        self.__dict__.pop("_told", None)
+        self.__dict__.pop("_left_out_of_fit", None)
         super()._calibrate_further(later)
 
     def _first_state(
