@@ -120,8 +120,9 @@ gpu:
 		$(if $(DATA),--data $(DATA)) $(if $(COMMIT),--commit $(COMMIT))
 
 # Without a network too: other libraries' pages are linked only where they can be reached.
+# Pages are read anew (-E): the search forgets index entries of pages that did not change.
 docs: $(VENV)/installed-docs
-	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python -m sphinx -E -W --keep-going -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
 # The site in a browser: what it shows, finds, weighs, and where its links lead.

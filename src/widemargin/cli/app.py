@@ -68,12 +68,15 @@ TEXT_OPTIONS: dict[str, tuple[Any, Any]] = {
     "delimiter": (
         None,
         Annotated[
-            str | None, typer.Option(help="Of CSV: one character or tab; by default detected.")
+            str | None,
+            typer.Option(help="Of CSV: one character or tab; by default detected."),
         ],
     ),
     "header": (
         "auto",
-        Annotated[str, typer.Option(help="Does CSV begin with column names: auto, yes, no.")],
+        Annotated[
+            str, typer.Option(help="Does CSV begin with column names: auto, yes, no.")
+        ],
     ),
     "encoding": ("utf-8", Annotated[str, typer.Option(help="Of CSV: latin-1, ...")]),
 }

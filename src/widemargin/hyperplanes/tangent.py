@@ -235,7 +235,6 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
         Positions of the support vectors among the training samples of positive weight.
     support_bundle_ : Bundle
         The support vectors (or landmarks) with their frames: all prediction needs.
-        Where squares would overflow or vanish, in another unit.
     input_tangents_ : generator, ndarray or None
         The fitted tangent generator; None where tangents would harm.
     coef_ : ndarray of shape (n_support, n_pairs)

@@ -108,7 +108,7 @@ def held_of(size: int, alpha: float) -> int:
 
 @parameters
 class ConformalClassifier(RefusingClassifier):
-    r"""Wrap a classifier so that it answers none, one or several classes at a level.
+    r"""Wrap a classifier so that it predicts none, one or several classes.
 
     `fit` fits the classifier to one part of the samples and scores the nonconformity of
     the other part with its own classes. For new samples of a class, the set misses that
@@ -135,8 +135,7 @@ class ConformalClassifier(RefusingClassifier):
         number of folds, "leave-one-out" has one sample in each. "auto" holds out about
         a quarter of every class, at most half. If that is too little for `alpha`, it
         uses leave-one-out up to 100 samples and for plain neighbours, else ten folds.
-        "prefit": the estimator is
-        fitted already, and all samples calibrate.
+        "prefit": the estimator is fitted already, and all samples calibrate.
     one_class : bool, default=False
         Accept samples of a single class. The estimator must model a class by itself:
         HSS, neighbours, or an outlier detector.

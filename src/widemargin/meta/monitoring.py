@@ -69,15 +69,15 @@ class Curve:
 class PromiseMonitor(BaseEstimator):
     r"""Watch over a deployed classifier, and say when its guarantee no longer holds.
 
-    `watch` answers samples and remembers the answers under numbers; `label` takes
-    labels under these numbers when they come. Look as often as you like: the
+    `watch` predicts samples and numbers the answers. `label` takes true labels for
+    these numbers when they arrive. Look as often as you like: the
     probability that either alarm is ever false is at most `delta`.
 
     Parameters
     ----------
     estimator : fitted classifier
-        A :class:`~widemargin.RejectingClassifier`, whose answers are watched and whose
-        refusals are not; or any other.
+        A :class:`~widemargin.RejectingClassifier`, whose rejections do not count, or
+        any other classifier.
     max_error : float, default=None
         Error among the answers that is guaranteed, in (0, 1). None is the `max_error`
         of the estimator.
@@ -89,7 +89,7 @@ class PromiseMonitor(BaseEstimator):
         neighbour; of a :class:`~widemargin.ConformalClassifier` minus the
         largest p-value; of others minus the confidence.
     max_waiting : int, default=1000000
-        Answers that wait for labels at most; the oldest are forgotten.
+        Maximum number of answers that wait for labels; the oldest are forgotten.
     random_state : int, RandomState or None, default=None
         Breaks ties between scores.
 

@@ -459,7 +459,7 @@ class DensityClassifier(KernelDensities):
     class_weight : dict, "balanced" or None, default=None
         Factor on the bumps of each class.
     random_state : int, RandomState instance or None, default=None
-        For that draw.
+        Seed of the samples that choose `gamma`.
     n_jobs : int, default=None
         Threads; None is one, -1 is one per core.
 
@@ -479,7 +479,7 @@ class DensityClassifier(KernelDensities):
         The labels.
     bundle_ : Bundle
         Training samples and their copies, ordered by class; with frames where the
-        metric has tangents. Where squares would overflow or vanish, in another unit.
+        metric has tangents.
     input_tangents_ : generator, ndarray or None
         The fitted tangent generator of the metric.
     candidate_transform_ : transformer or None
@@ -538,7 +538,7 @@ class DensityClassifier(KernelDensities):
 class TangentDensityClassifier(KernelDensities):
     """Bayes classifier with a kernel density in tangent distance for every class.
 
-    Without `tangents` the distance is the plain one.
+    Without `tangents` the distance is Euclidean.
 
     Parameters
     ----------
@@ -560,7 +560,7 @@ class TangentDensityClassifier(KernelDensities):
         both ends move freely.
     spring : float or "auto", default="auto"
         Price of moving along the tangents. "auto" is chosen with ``sides="auto"``, else
-        1e-5, which is next to nothing.
+        1e-5, nearly free.
     transformations : sequence of callables or None, default=None
         Functions ``X -> X`` that make a copy of every training sample, for instance
         :func:`~widemargin.tangents.image_shifts`.
@@ -572,7 +572,7 @@ class TangentDensityClassifier(KernelDensities):
     class_weight : dict, "balanced" or None, default=None
         Factor on the bumps of each class.
     random_state : int, RandomState instance or None, default=None
-        For that draw.
+        Seed of the samples that choose `gamma`.
     n_jobs : int, default=None
         Threads; None is one, -1 is one per core.
 
@@ -591,8 +591,7 @@ class TangentDensityClassifier(KernelDensities):
     classes_ : ndarray of shape (n_classes,)
         The labels.
     bundle_ : Bundle
-        Training samples and their copies, with frames, ordered by class. Where squares
-        would overflow or vanish, in another unit.
+        Training samples and their copies, with frames, ordered by class.
     input_tangents_ : generator, ndarray or None
         The fitted tangent generator.
     sides_ : {"both", "query", "reference", "mean", "midpoint", "none"}

@@ -101,7 +101,7 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         both ends move freely.
     spring : float or "auto", default="auto"
         Price of moving along the tangents. "auto" is chosen with ``sides="auto"``, else
-        1e-5, which is next to nothing.
+        1e-5, nearly free.
     metric : "tangent" or callable, default="tangent"
         A function ``metric(X, Y) -> (n_x, n_y)`` replaces the tangent distance, for
         instance a ``functools.partial`` of
@@ -133,8 +133,7 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
     bundle_ : Bundle
         Training samples of positive weight, ordered by class, with their frames if the
         search uses them. It does not with ``sides="midpoint"``, or with a `metric` of
-        your own unless it reranks. Where squares would overflow or vanish, in another
-        unit. There is none where the samples are those of a Dask collection.
+        your own unless it reranks. There is none for samples of a Dask collection.
     input_tangents_ : generator, ndarray or None
         The fitted tangent generator.
     sides_ : {"both", "query", "reference", "mean", "midpoint", "none"}

@@ -454,7 +454,7 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         Start of several models of a class: the clusters of k-means, or models of
         samples with random weights (section 5.1 of [2]_).
     max_iter : int, default=30
-        Rounds of the alternation at most.
+        Maximum number of rounds of the alternation.
     tol : float, default=1e-4
         Stop when a round lowers the objective by less than this fraction.
     scale : {"auto", "within_class_std", "none"}, default="auto"
@@ -463,7 +463,7 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         training samples. With ``sides="both"`` features stay as they are. The papers
         have "none".
     random_state : int, RandomState or None, default=None
-        Start of the alternation where there are several models per class.
+        Seed of the first models where a class has several.
     n_jobs : int, default=None
         Threads of the distances; results do not depend on it.
 
