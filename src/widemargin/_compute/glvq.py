@@ -183,19 +183,25 @@ def _slopes(plus, minus, d_plus, d_minus, rounding, weight, loss):
 
 
 @njit()
-def glvq_epoch(P, samples, columns, batches, spread, adam, loss, wins):
-    """Pass over all batches; return the summed loss."""
+def glvq_epoch(P, samples, columns, batches, spread, adam, loss, wins, scratch):
+    """Pass over all batches; return the summed loss.
+
+    `scratch` is the prototypes packed for the search, their norms and their gradient,
+    and products of the largest batch: made here, every kind of array would compile a
+    function of its own.
+    """
     X, unit, (starts, stops, rates) = samples.X, samples.unit, batches
     K, d = P.shape
-    packed = np.empty((K, d), np.float32)
-    p_norms = np.empty(K, np.float32)
-    gradient = np.empty_like(P)
+    packed, p_norms, gradient, products = scratch
     err = _error(d)
     total = 0.0
     for b in range(starts.shape[0]):
         largest = _prepared(P, columns.order, unit, packed, p_norms)
-        G = np.dot(samples.search[starts[b] : stops[b]], packed.T)
-        gradient[:] = 0
+        G = products[: stops[b] - starts[b]]
+        np.dot(samples.search[starts[b] : stops[b]], packed.T, G)
+        for j in range(K):
+            for f in range(d):
+                gradient[j, f] = 0
         for row in range(G.shape[0]):
             i = starts[b] + row
             x = X[i]
@@ -236,32 +242,51 @@ def glvq_epoch(P, samples, columns, batches, spread, adam, loss, wins):
 
 @njit()
 def gmlvq_epoch(
-    P, omega, samples, columns, batches, ratio, P_adam, omega_adam, loss, rounding, wins
+    P, omega, samples, columns, batches, ratio, adams, loss, rounding, wins, scratch
 ):
     """Pass over all batches; return the summed loss.
 
-    Distances are known up to `rounding` times |Omega|^2 (|x|^2 + |p|^2).
+    Distances are known up to `rounding` times |Omega|^2 (|x|^2 + |p|^2). `scratch` is
+    that of `glvq_epoch` in the space of Omega, what is of the size of the largest batch
+    there, and of P and Omega. Loops stand for sums and products of arrays, and products
+    have their place, as all of these compile for seconds.
     """
     K, rank, (starts, stops, rates) = P.shape[0], omega.shape[0], batches
-    packed = np.empty((K, rank), np.float32)
-    q_norms = np.empty(K, np.float32)
-    pulled = np.empty((K, rank), P.dtype)
+    (packed, q_norms, pulled, products), of_batch, (Q, p_norms, by_P), more = scratch
+    (mapped, narrow, pulls), (by_omega, by_means) = of_batch, more
+    two = P.dtype.type(2)
+    P_adam, omega_adam = adams
     err = _error(rank)
     total = 0.0
     for b in range(starts.shape[0]):
         x = samples.X[starts[b] : stops[b]]
-        Z, Q = np.dot(x, omega.T), np.dot(P, omega.T)
-        unit = 1.0 / max(np.abs(Z).max(), np.float64(TINY))
+        n = x.shape[0]
+        Z, search, pulling, G = mapped[:n], narrow[:n], pulls[:n], products[:n]
+        np.dot(x, omega.T, Z)
+        np.dot(P, omega.T, Q)
+        top = np.float64(TINY)
+        for row in range(Z.shape[0]):
+            for f in range(rank):
+                top = max(top, np.float64(abs(Z[row, f])))
+        unit = 1.0 / top
         largest = _prepared(Q, columns.order, unit, packed, q_norms)
-        G = np.dot((Z * unit).astype(np.float32), packed.T)
-        # Not by .sum(axis): numba compiles what it would say of bad axes, for seconds.
-        p_norms = np.zeros(K, P.dtype)
+        for row in range(Z.shape[0]):
+            for f in range(rank):
+                search[row, f] = Z[row, f] * unit
+                pulling[row, f] = 0
         for j in range(K):
+            for f in range(rank):
+                pulled[j, f] = 0
+        np.dot(search, packed.T, G)
+        size = omega.dtype.type(0)
+        for r in range(rank):
+            for f in range(omega.shape[1]):
+                size += omega[r, f] * omega[r, f]
+        slip = rounding * np.float64(size)
+        for j in range(K):
+            p_norms[j] = 0
             for f in range(P.shape[1]):
                 p_norms[j] += P[j, f] * P[j, f]
-        slip = rounding * np.float64((omega * omega).sum())
-        pulling = np.zeros_like(Z)
-        pulled[:] = 0
         for row in range(G.shape[0]):
             i = starts[b] + row
             z = Z[row]
@@ -288,18 +313,27 @@ def gmlvq_epoch(
                         pull = c * (z[f] - Q[j, f])
                         pulling[row, f] += pull
                         pulled[j, f] += pull
-        by_omega = np.dot(pulling.T, x)
-        by_omega -= np.dot(pulled.T, P)
-        by_P = np.dot(pulled, omega)
-        by_omega *= 2
-        by_P *= -2
+        np.dot(pulling.T, x, by_omega)
+        np.dot(pulled.T, P, by_means)
+        np.dot(pulled, omega, by_P)
+        for r in range(rank):
+            for f in range(P.shape[1]):
+                by_omega[r, f] = (by_omega[r, f] - by_means[r, f]) * two
+        for j in range(K):
+            for f in range(P.shape[1]):
+                by_P[j, f] = by_P[j, f] * -two
         step, least = omega_adam.t + b + 1, omega_adam.least
         flat = by_P.ravel()
         adam_in_place(P_adam.m, P_adam.v, flat, 0.9, 0.999, step, least)
         flat = by_omega.ravel()
         adam_in_place(omega_adam.m, omega_adam.v, flat, 0.9, 0.999, step, least)
-        P -= P.dtype.type(rates[b]) * by_P
-        omega -= P.dtype.type(rates[b] * ratio) * by_omega
+        rate, omega_rate = P.dtype.type(rates[b]), P.dtype.type(rates[b] * ratio)
+        for j in range(K):
+            for f in range(P.shape[1]):
+                P[j, f] -= rate * by_P[j, f]
+        for r in range(rank):
+            for f in range(P.shape[1]):
+                omega[r, f] -= omega_rate * by_omega[r, f]
     return total
 
 
@@ -315,6 +349,20 @@ def as_arrays(batches):
     rows = np.array([(b.start, b.stop) for b, _ in batches], dtype=np.intp).T
     rates = np.array([rate for _, rate in batches])
     return Batches(rows[0].copy(), rows[1].copy(), rates)
+
+
+def largest(batches):
+    """Rows of the largest batch."""
+    return int((batches.stops - batches.starts).max(initial=0))
+
+
+def scratch_of(P, width, most):
+    """Room for prototypes packed for the search, norms, a gradient, and products."""
+    shape = len(P), width
+    return (
+        np.empty(shape, np.float32), np.empty(len(P), np.float32),
+        np.empty(shape, P.dtype), np.empty((most, len(P)), np.float32),
+    )  # fmt: skip
 
 
 def adam_of(state, name, descent):
@@ -338,16 +386,17 @@ def glvq_pass(rows, loss, descent, state, units, batches):
     """As `prototypes.glvq.glvq_pass`, in one call."""
     state = copied(state, "prototypes")
     offsets = rows.X[:0, 0] if rows.offsets is None else rows.offsets
-    wins = np.zeros(len(state["prototypes"]), np.int64)
+    wins, arrays = np.zeros(len(state["prototypes"]), np.int64), as_arrays(batches)
     total = glvq_epoch(
         state["prototypes"],
         Samples(rows.X, rows.norms, rows.codes, rows.weights, offsets, *rows.narrow),
         class_columns(state["codes"], rows.codes),
-        as_arrays(batches),
+        arrays,
         units["prototypes"],
         adam_of(state, "prototypes", descent),
         Loss(*compiled_loss(loss)),
         wins,
+        scratch_of(state["prototypes"], rows.X.shape[1], largest(arrays)),
     )
     return stepped(state, len(batches), "prototypes"), total, wins
 
@@ -356,20 +405,28 @@ def gmlvq_pass(rows, loss, descent, state, units, batches):
     """As `prototypes.gmlvq.gmlvq_pass`, in one call."""
     state = copied(state, "prototypes", "omega")
     wins = np.zeros(len(state["prototypes"]), np.int64)
-    none = rows.X[:0]
+    none, P, rank = rows.X[:0], state["prototypes"], len(state["omega"])
+    arrays, omega = as_arrays(batches), state["omega"]
+    most = largest(arrays)
     total = gmlvq_epoch(
-        state["prototypes"],
-        state["omega"],
+        P,
+        omega,
         Samples(rows.X, rows.norms, rows.codes, rows.weights, none[:, 0], none, 1.0),
         class_columns(state["codes"], rows.codes),
-        as_arrays(batches),
+        arrays,
         units["omega"],
-        adam_of(state, "prototypes", descent),
-        adam_of(state, "omega", descent),
+        (adam_of(state, "prototypes", descent), adam_of(state, "omega", descent)),
         Loss(*compiled_loss(loss)),
         product_error(rows.X.dtype, rows.X.shape[1]),
         wins,
-    )
+        (
+            scratch_of(P, rank, most),
+            tuple(np.empty((most, rank), t) for t in (P.dtype, np.float32, P.dtype)),
+            (np.empty((len(P), rank), P.dtype), np.empty(len(P), P.dtype),
+             np.empty(P.shape, P.dtype)),
+            (np.empty(omega.shape, P.dtype), np.empty(omega.shape, P.dtype)),
+        ),
+    )  # fmt: skip
     return stepped(state, len(batches), "prototypes", "omega"), total, wins
 
 
@@ -378,27 +435,29 @@ def nearest_rows(X, P):
     centre = P.mean(axis=0)
     x, p = X - centre, P - centre
     largest = max(float(x.max(initial=0)), -float(x.min(initial=0)))
-    return np.maximum(_nearest_rows(x, p, 1 / (largest or 1.0)), 0)
+    rows = min(512, max(1, len(x)))
+    packed, norms, _, products = scratch_of(p, p.shape[1], rows)
+    block = np.empty((rows, p.shape[1]), np.float32), np.empty(rows), products
+    order, found = np.arange(len(p)), np.empty(len(x), np.intp)
+    unit = 1 / (largest or 1.0)
+    _nearest_rows(x, p, order, unit, packed, norms, *block, found)
+    return np.maximum(found, 0)
 
 
 @njit()
-def _nearest_rows(X, P, unit):
-    """Nearest of the references P of every row; -1 where no number tells."""
+def _nearest_rows(X, P, order, unit, packed, norms, block, squares, products, found):
+    """Write the nearest of the references P of every row; -1 where no number tells."""
     n, K, d = X.shape[0], P.shape[0], X.shape[1]
-    packed, norms = np.empty((K, d), np.float32), np.empty(K, np.float32)
-    order, found = np.arange(K), np.empty(n, np.intp)
     largest = _prepared(P, order, unit, packed, norms)
     err = _error(d)
-    for start in range(0, n, 512):
-        stop = min(start + 512, n)
-        search = np.empty((stop - start, d), np.float32)
-        squares = np.empty(stop - start)
+    for start in range(0, n, block.shape[0]):
+        stop = min(start + block.shape[0], n)
+        search, G = block[: stop - start], products[: stop - start]
         for i in range(start, stop):
             squares[i - start] = _pack(X[i], unit, 1.0, search[i - start])
-        G = np.dot(search, packed.T)
+        np.dot(search, packed.T, G)
         for i in range(start, stop):
             scores = G[i - start]
             error = err * (squares[i - start] + largest) + TINY
             _add(scores, norms)
             found[i], _ = _nearest(scores, np.int64(0), K, error, X[i], P, order)
-    return found

@@ -373,19 +373,26 @@ def class_distance(d, start, stop, rule, k, h, w):
     """
     size = stop - start
     if rule == SOFT:
-        low = d[start:stop].min()
-        total = 0.0
+        low, total = d[start], 0.0
+        for j in range(start + 1, stop):
+            low = min(low, d[j])
         for j in range(start, stop):
             w[j] = np.exp(-(d[j] - low) / h)
             total += w[j]
         for j in range(start, stop):
             w[j] /= total
         return low - h * np.log(total / size)
-    w[start:stop] = 0.0
-    if k == 1 or size == 1:
-        at = start + np.argmin(d[start:stop])
-    else:
-        at = start + np.argsort(d[start:stop])[min(k, size) - 1]
+    for j in range(start, stop):
+        w[j] = 0.0
+    # By passes, as k is small: a sort compiles for a second.
+    last, at = -np.inf, -1
+    for _ in range(min(k, size)):
+        following, then = np.inf, start
+        for j in range(start, stop):
+            is_later = d[j] > last or (d[j] == last and j > at)
+            if is_later and d[j] < following:
+                following, then = d[j], j
+        last, at = following, then
     w[at] = 1.0
     return d[at]
 
@@ -491,14 +498,31 @@ def _margin_epoch(P, bounds, box, shown, kind, beta, unit, gamma, rule, k, h):
     return losses
 
 
-@njit()
 def doubtful(D, x_errors, p_errors, rtol):
     """As `nearest.doubtful`, row by row."""
     n, K = D.shape
-    coarse = D.dtype.type(rtol)
-    rows, columns = np.empty(64, np.intp), np.empty(64, np.intp)
+    room = max(64, 4 * K)
+    coarse, start, parts = D.dtype.type(rtol), 0, []
+    while start < n:
+        found = np.empty((2, room), np.intp)
+        start, count = _doubtful(D, x_errors, p_errors, coarse, start, found)
+        parts.append(found[:, :count])
+        room *= 2
+    rows, columns = np.concatenate(parts or [np.empty((2, 0), np.intp)], axis=1)
+    return rows, columns
+
+
+@njit()
+def _doubtful(D, x_errors, p_errors, coarse, start, found):
+    """Fill rows and columns of `found` from row `start` on.
+
+    Return the row where there was no more room, and how many were found.
+    """
+    n, K = D.shape
     count = 0
-    for i in range(n):
+    for i in range(start, n):
+        if count + K > found.shape[1]:
+            return i, count
         nearest_above = np.inf
         for j in range(K):
             nearest_above = min(nearest_above, D[i, j] + x_errors[i] + p_errors[j])
@@ -515,20 +539,22 @@ def doubtful(D, x_errors, p_errors, rtol):
             near = n_near > 1 and D[i, j] - error <= nearest_above
             if not (near or error > coarse * D[i, j]):
                 continue
-            if count == len(rows):
-                rows = np.concatenate((rows, np.empty_like(rows)))
-                columns = np.concatenate((columns, np.empty_like(columns)))
-            rows[count], columns[count] = i, j
+            found[0, count] = i
+            found[1, count] = j
             count += 1
-    return rows[:count], columns[:count]
+    return n, count
+
+
+def class_minima(D, codes, n_classes):
+    """As `nearest.class_minima`."""
+    out = np.full((len(D), n_classes), np.inf, D.dtype)
+    _class_minima(D, codes, out)
+    return out
 
 
 @njit()
-def class_minima(D, codes, n_classes):
-    """As `nearest.class_minima`."""
-    out = np.full((D.shape[0], n_classes), D.dtype.type(np.inf), D.dtype)
+def _class_minima(D, codes, out):
     for i in range(D.shape[0]):
         for j in range(D.shape[1]):
             c = codes[j]
             out[i, c] = min(out[i, c], D[i, j])
-    return out
