@@ -457,7 +457,10 @@ class GLVQClassifier(TrainedPrototypes):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._checked_loss()
+        if isinstance(self.loss, str):
+            check_option("loss", self.loss, (*BY_NAME, *SOFT))
+        if not self._is_soft:
+            check_loss(self._resolved_loss())
 
     @property
     def _is_soft(self) -> bool:
@@ -467,12 +470,12 @@ class GLVQClassifier(TrainedPrototypes):
     def _stays_on_device(self) -> bool:
         return not self._is_soft
 
-    def _checked_loss(self) -> Any:
+    def _resolved_loss(self) -> Any:
         if self._is_soft:
             return SoftLoss(self.loss, 1.0)
         if isinstance(self.loss, str):
-            check_option("loss", self.loss, (*BY_NAME, *SOFT))
-        return check_loss(Sigmoid(beta=10.0) if self.loss is None else self.loss)
+            return BY_NAME[self.loss]()
+        return Sigmoid(beta=10.0) if self.loss is None else self.loss
 
     def _prepare(
         self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
@@ -555,7 +558,7 @@ class GLVQClassifier(TrainedPrototypes):
         return ("prototypes", "heat") if heated else ("prototypes",)
 
     def _step(self, data: Mapped, rng: np.random.RandomState, n_epochs: float) -> Step:
-        loss, samples = self._checked_loss(), data.samples
+        loss, samples = self._resolved_loss(), data.samples
         centre, host = data.centred(self._order(samples, rng))
         # The sums are made where the samples came from; states are always NumPy's.
         device = None if self._is_soft else samples.device

@@ -666,7 +666,7 @@ class GMLVQClassifier(
         return (*super()._learned, "omega")
 
     def _step(self, data: Mapped, rng: np.random.RandomState, n_epochs: float) -> Step:
-        loss, metric, samples = self._checked_loss(), self._metric, data.samples
+        loss, metric, samples = self._resolved_loss(), self._metric, data.samples
         n, order = samples.n_rows, rng.permutation(len(samples))
         # Other rules than the plain one of a full matrix are the CPU's.
         plain = self._metric_name == "full" and not (self._is_soft or self._penalised)
