@@ -404,3 +404,25 @@ def test_batches_of_a_stream_are_the_model_of_all_in_its_units(size):
         whole.decision_function(X / stream.scale_),
         atol=1e-6,
     )
+
+
+def test_inputs_that_do_not_bend_are_in_the_units_of_a_fit_without_tangents():
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 2
+    X = rng.normal(size=(120, 6)) * [1, 1, 1, 1, 1, 30]
+    X[:, 0] += 4 * y
+    # Along this direction nothing would tell the classes apart.
+    harmful = np.eye(6)[:1]
+    model = HSSClassifier(n_tangents=1, sides="both", tangents=harmful).fit(X, y)
+    usual = HSSClassifier(n_tangents=1).fit(X, y)
+    assert not model.metric_.has_tangents
+    assert usual.scale_ is not None
+    np.testing.assert_array_equal(model.scale_, usual.scale_)
+    np.testing.assert_array_equal(model.prototypes_, usual.prototypes_)
+    new = rng.normal(size=(50, 6)) * [1, 1, 1, 1, 1, 30]
+    np.testing.assert_array_equal(
+        model.decision_function(new), usual.decision_function(new)
+    )
+    # A batch that comes later is divided by the same.
+    more = model.partial_fit(X + 0.1, y), usual.partial_fit(X + 0.1, y)
+    np.testing.assert_allclose(*(one.prototypes_ for one in more))

@@ -460,8 +460,8 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
     scale : {"auto", "within_class_std", "none"}, default="auto"
         Scaling of the features: by the standard deviation within classes, or none.
         "auto" scales if that lowers the leave-one-out error of 1-NN on up to 1000
-        training samples. With ``sides="both"`` features stay as they are. The papers
-        have "none".
+        training samples. With ``sides="both"`` features stay as they are, unless
+        left-out samples ask that inputs do not bend. The papers have "none".
     random_state : int, RandomState or None, default=None
         Seed of the first models where a class has several.
     n_jobs : int, default=None
@@ -585,11 +585,14 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         if first:
             self._fit_metric(samples)
             self.scale_ = None
-        if self.sides == "reference":
+        may_bend = self.metric_.has_tangents
+        if not may_bend:
             samples = self._divided(samples, first)
         bundle = self._bundle_references(samples)
         if first:
             self.metric_, bundle = suited_metric(self, samples, bundle)
+            if may_bend and not self.metric_.has_tangents:
+                samples, bundle = self._at_rest(samples)
             n_tangents, self._one_each = self._chosen(samples, bundle, rng)
         else:
             n_tangents = self.tangents_.shape[1]
@@ -597,10 +600,17 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         given = classes_of_part, without_callbacks(self), n_tangents
         return ByClass(classes, samples.parts(classes, *given))
 
+    def _at_rest(self, samples: Samples) -> tuple[Samples, Bundle]:
+        """Return samples as a fit without tangents of the inputs sees them."""
+        samples = self._divided(samples, True)
+        return samples, self._bundle_references(samples)
+
     def _left_out_margins(
         self, samples: Samples, bundle: Bundle, trials: Trials
     ) -> NDArray:
         """Margins of samples that models of others leave out."""
+        if not self.metric_.has_tangents:
+            samples, bundle = self._at_rest(samples)
         size, found = self._chosen(samples, bundle, np.random.RandomState(0)), []
         for fit, asked in trials:
             classes = self._by_class(bundle[fit], samples.take(fit), *size)
