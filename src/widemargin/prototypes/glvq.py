@@ -490,12 +490,10 @@ class GLVQClassifier(TrainedPrototypes):
         return Mapped(samples, self._transform_samples(samples.X), spread=known)
 
     def _start(self, data: Mapped, rng: np.random.RandomState) -> State:
-        P = self._place(data.X, data.samples, rng)
-        spread = data.spread
+        samples, spread = data.samples, data.spread
+        P = self._place(data.X, samples, rng)
         if spread is None:
-            spread = within_class_spread(
-                data.X, data.samples.codes, data.samples.weights
-            )
+            spread = within_class_spread(data.X, samples.codes, samples.weights)
         return {
             "prototypes": self._inverse_transform(P),
             "codes": self._prototype_codes,
@@ -562,23 +560,15 @@ class GLVQClassifier(TrainedPrototypes):
         centre, host = data.centred(self._order(samples, rng))
         # The sums are made where the samples came from; states are always NumPy's.
         device = None if self._is_soft else samples.device
-        given = (
-            without_callbacks(self),
-            1,
-            centre,
-            samples.mean_weight,
-            not self._is_soft,
-        )
+        there = not self._is_soft
+        given = without_callbacks(self), 1, centre, samples.mean_weight, there
         parts = samples.parts(host.at(device), centred_part, *given)
         n = samples.n_rows
 
         def sums(now: State, batch: Any) -> Sums:
-            given = (
-                now["prototypes"],
-                now["codes"],
-                with_temperature(loss, now.get("heat")),
-            )
-            return parts.sum(share_sums, glvq_sums, batch, n, *given)
+            P, labels = now["prototypes"], now["codes"]
+            at_heat = with_temperature(loss, now.get("heat"))
+            return parts.sum(share_sums, glvq_sums, batch, n, P, labels, at_heat)
 
         recordable = getattr(loss, "array_api", False)
         descent = Descent(sums, self._learned, device, recordable)
@@ -591,10 +581,8 @@ class GLVQClassifier(TrainedPrototypes):
             state, total, wins = glvq_pass(
                 parts.here, loss, descent, {**state, "prototypes": P}, units, batches
             )
-            P = state["prototypes"]
-            state = self._after_pass(
-                state, host, (host.X, P), wins, rng, epoch, n_epochs
-            )
+            mapped = host.X, state["prototypes"]
+            state = self._after_pass(state, host, mapped, wins, rng, epoch, n_epochs)
             P = self._inverse_transform(state["prototypes"] + centre)
             return Outcome({**state, "prototypes": P}, {"loss": total / n})
 
