@@ -76,7 +76,7 @@ def test_arrow_keys_move_the_threshold_and_the_marks_together(report, open_page)
     assert page.get_attribute("#reject-dot", "cx") != before
     assert page.get_attribute("#mark-low", "x1") != low
     assert page.is_visible("#band")
-    assert "refused" in page.get_attribute("#threshold", "aria-valuetext")
+    assert "rejected" in page.get_attribute("#threshold", "aria-valuetext")
 
 
 def test_a_cell_of_the_confusion_matrix_lists_its_samples(report, open_page):

@@ -116,8 +116,8 @@ def test_every_model_of_images(name, command, digits_npz, read_page):
     assert {"How sure the answers are", "What rejecting buys"} <= set(sections)
     prototypes = MODELS[name].path.startswith("widemargin.prototypes")
     # A kernel LVQ keeps its prototypes as combinations of samples, not as images.
-    assert ("What the model knows" in sections) == (prototypes and name != "kernellvq")
-    assert ("What counts" in sections) == (name == "gmlvq")
+    assert ("What the model learned" in sections) == (prototypes and name != "kernellvq")
+    assert ("Feature importance" in sections) == (name == "gmlvq")
     varies = name in ("hss", "tvq", "tdneuron") or MODELS[name].tangents == "inputs"
     assert ("Tangents" in sections) == varies
 
@@ -131,7 +131,7 @@ def test_every_model_of_a_table(name, command, iris, iris_rows, read_page):
     code, _, err = command("report", "model.skops", iris)
     assert code == 0, err
     page = read_page()
-    assert ("<h2>What counts</h2>" in page) == (name == "gmlvq")
+    assert ("<h2>Feature importance</h2>" in page) == (name == "gmlvq")
     # Rows of a table have no tangents but those that a model learned of them.
     if MODELS[name].tangents == "inputs":
         assert "<h2>Tangents</h2>" not in page

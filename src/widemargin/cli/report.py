@@ -270,8 +270,8 @@ def add_gallery(page: Page, model: SavedModel, X: Any, results: Evaluation) -> N
     )
     page.add(
         "The surest mistakes",
-        "What each is, and what the model takes it for.",
-        picture(axes.figure, "images the model is wrong about and sure of"),
+        "The true class of each, and the answer.",
+        picture(axes.figure, "images with wrong answers of high confidence"),
     )
 
 
@@ -300,7 +300,7 @@ def add_prototypes(page: Page, model: SavedModel) -> None:
     ]
     after = f", in features as {', then '.join(steps)} gives them" if steps else ""
     page.add(
-        "What the model knows",
+        "What the model learned",
         f"{len(prototypes)} prototypes, by class{after}.",
         picture(shown.figure_, "the prototypes of each class"),
         wide=model.image_shape is None,
@@ -322,8 +322,8 @@ def add_relevances(page: Page, model: SavedModel) -> None:
     except ValueError:
         return  # curves of many matrices, which cannot be told apart
     page.add(
-        "What counts",
-        "Shares of the features in the learned distance, on the training data.",
+        "Feature importance",
+        "Share of each feature in the learned distance, on the training data.",
         picture(shown.figure_, "relevances of the features"),
         wide=True,
     )
@@ -420,8 +420,8 @@ def add_training(page: Page, model: SavedModel) -> None:
 
     shown = TrainingCurveDisplay.from_estimator(model.estimator)
     page.add(
-        "How it was learned",
-        "Over the passes of the training data.",
+        "Training",
+        "By passes over the training data.",
         picture(shown.figure_, "training curves"),
     )
 
@@ -437,7 +437,7 @@ def add_weights(page: Page, model: SavedModel) -> None:
 
     shown = SampleWeightDisplay.from_estimator(estimator)
     page.add(
-        "Where the model looked",
+        "Sample weights",
         "Weights of the training samples: those of small margin count more.",
         picture(shown.figure_, "sample weights over the rounds"),
     )

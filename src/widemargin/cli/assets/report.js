@@ -52,7 +52,7 @@
     $("said-counts").textContent = `${wrongAt[threshold]} wrong of ${accepted} answered`;
     slider.setAttribute("aria-valuetext",
       `answers from a confidence of ${at}: error ${percent(error, 2)}, ` +
-      `refused ${percent(refused, 1)}`);
+      `rejected ${percent(refused, 1)}`);
     const sure = data.plots.margin;
     const value = threshold < levels.length ? levels[threshold] : sure.high;
     const left = Math.max(svgX(sure, -value), sure.left);
@@ -194,7 +194,7 @@
     for (const line of [
       `is ${data.classes[truth[i]]}, taken for ${data.classes[answer[i]]}`,
       `margin ${number(margin[i])}, confidence ${number(levels[level[i]])}`,
-      refused ? "refused at this threshold" : "answered at this threshold",
+      refused ? "rejected at this threshold" : "answered at this threshold",
     ]) words.append(make("div", line));
     const figures = [words];
     const cell = place[i];
