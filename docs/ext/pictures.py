@@ -321,7 +321,7 @@ def performance_models():
         bars = ax.bar(places + shift, values, 0.4, color=colour, label=label)
         ax.bar_label(bars, fmt="%.1f", fontsize=8, padding=1)
     ax.set_xticks(places, names, rotation=40, ha="right")
-    ax.set_ylabel("nist3 test error, %")
+    ax.set_ylabel("NIST-3 test error, %")
     ax.legend(frameon=False)
     bare(ax)
     return figure
