@@ -23,6 +23,7 @@ from widemargin.export import (
     to_onnx,
 )
 from widemargin.export.agreement import compile_header
+from widemargin.export.describe import CLASSIFIERS, WITHOUT_PROGRAM
 from widemargin.tangents import LearnedTangents, TangentGenerator
 
 
@@ -254,3 +255,16 @@ def test_a_missing_library_is_named_with_what_brings_it(monkeypatch, missing):
     call = register_converters if missing == "skl2onnx" else lambda: to_onnx(model)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'widemargin\[onnx\]'"):
         call()
+
+
+@pytest.mark.parametrize("name", sorted(wm._ESTIMATORS))
+def test_every_classifier_has_a_program_or_a_reason_for_none(name):
+    kind = getattr(wm, name)
+    assert (kind in CLASSIFIERS) != (kind in WITHOUT_PROGRAM)
+
+
+def test_the_reason_for_no_program_is_said():
+    X, y = load_iris(return_X_y=True)
+    model = wm.DensityClassifier(gamma=1.0).fit(X, y)
+    with pytest.raises(NotExportable, match=r"DensityClassifier .* sums over all"):
+        to_c(model)

@@ -27,7 +27,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin import linear, meta, neighbors, prototypes, svm, tangents
+from widemargin import fewshot, linear, meta, neighbors, prototypes, svm, tangents
 from widemargin._compute.rounding import epsilon
 from widemargin._core.confidence import margin_unit_of
 from widemargin.export import program as ir
@@ -59,6 +59,7 @@ WITHOUT_PROGRAM: dict[type, str] = {
         "its scores are sums over all samples that it remembers",
     ),
     prototypes.RelationalLVQClassifier: "it takes dissimilarities to training samples",
+    fewshot.FewShotImageClassifier: "it joins the answers of several classifiers",
     meta.ProductClassifier: "it joins the answers of several classifiers",
     meta.ConformalClassifier: "it answers with sets of classes",
     svm.DDAGClassifier: "it asks a classifier for each pair of classes",
