@@ -116,7 +116,9 @@ def test_every_model_of_images(name, command, digits_npz, read_page):
     assert {"How sure the answers are", "What rejecting buys"} <= set(sections)
     prototypes = MODELS[name].path.startswith("widemargin.prototypes")
     # A kernel LVQ keeps its prototypes as combinations of samples, not as images.
-    assert ("What the model learned" in sections) == (prototypes and name != "kernellvq")
+    assert ("What the model learned" in sections) == (
+        prototypes and name != "kernellvq"
+    )
     assert ("Feature importance" in sections) == (name == "gmlvq")
     varies = name in ("hss", "tvq", "tdneuron") or MODELS[name].tangents == "inputs"
     assert ("Tangents" in sections) == varies

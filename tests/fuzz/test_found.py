@@ -22,6 +22,7 @@ from tests.contract.registry import make
 
 import widemargin
 from widemargin import inspection, margins, metrics, tangents
+from widemargin._core.left_out import _right_share, _with_own
 from widemargin._core.temperature import LeftOut, fit_temperature
 from widemargin.datasets import read_idx
 from widemargin.export.agreement import Answers, compare, python_answers
@@ -858,3 +859,12 @@ def test_a_wrapper_around_nothing_is_refused_by_name():
     inner = widemargin.MarginReweightingClassifier(estimator=float("nan"))
     with pytest.raises(ValueError, match="estimator must be a classifier"):
         widemargin.ConformalClassifier(inner).fit([[0.0], [1.0]] * 4, [0, 1] * 4)
+
+
+@pytest.mark.parametrize("n", [9, 60, 333, 335])
+def test_all_right_is_a_share_of_one(n):
+    """n shares of 1 / n sum to more than 1: then chance was negative, and ahead 0."""
+    costs, codes = np.eye(2)[np.arange(n) % 2], 1 - np.arange(n) % 2
+    seen = LeftOut(costs, codes, codes, np.full(n, 0.1))
+    assert _with_own(seen, seen, 1.0, 1.0) is seen
+    assert _with_own(seen, seen, _right_share(seen), _right_share(seen)) is seen

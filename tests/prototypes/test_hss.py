@@ -426,3 +426,17 @@ def test_inputs_that_do_not_bend_are_in_the_units_of_a_fit_without_tangents():
     # A batch that comes later is divided by the same.
     more = model.partial_fit(X + 0.1, y), usual.partial_fit(X + 0.1, y)
     np.testing.assert_allclose(*(one.prototypes_ for one in more))
+
+
+@pytest.mark.parametrize("kind", [HSSClassifier, TVQClassifier])
+def test_classes_that_hold_a_sample_in_their_span_are_equally_near(kind):
+    """Both distances were rounding, and relative margins of up to 1 came of them."""
+    rng = np.random.default_rng(0)
+    few = {} if kind is HSSClassifier else {"max_iter": 2, "random_state": 0}
+    for _ in range(5):
+        two = rng.normal(size=(2, 6))
+        model = kind(1, n_tangents=1, **few)
+        model.fit(two[[0, 1, 0, 1]], [0, 0, 1, 1])
+        on_the_line = two[0] + rng.normal(size=(9, 1)) * (two[1] - two[0])
+        assert (model.confidence(on_the_line) == 0).all()
+        assert (model.predict(on_the_line) == 0).all()

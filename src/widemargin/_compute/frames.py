@@ -230,7 +230,9 @@ def _least_squares(delta, first, second, spring, moves, residual):
             moves[s] += r[s]
             for i in range(d):
                 residual[i] -= r[s] * W[s, i]
-    return spring * dot(moves, moves) + dot(residual, residual)
+    energy = spring * dot(moves, moves) + dot(residual, residual)
+    # What is left of a difference in the span is rounding.
+    return 0.0 if energy <= ROUNDING * ROUNDING * dot(delta, delta) else energy
 
 
 @njit(inner=True)

@@ -174,8 +174,8 @@ def _shares(seen: LeftOut) -> NDArray:
 
 
 def _right_share(seen: LeftOut) -> float:
-    """Share of right answers, by weight."""
-    return float(_shares(seen) @ (seen.answers == seen.codes))
+    """Share of right answers, by weight; shares of all may sum to more than one."""
+    return min(1.0, float(_shares(seen) @ (seen.answers == seen.codes)))
 
 
 def _with_own(own: LeftOut, others: LeftOut, mine: float, theirs: float) -> LeftOut:

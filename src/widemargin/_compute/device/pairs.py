@@ -643,7 +643,8 @@ def _energy(delta: Tensor, frames: Tensor, spring: float) -> Tensor:
         moves = moves + r
         residual = residual - torch.bmm(W.mT, r[:, :, None])[:, :, 0]
     energy = spring * (moves * moves).sum(1) + (residual * residual).sum(1)
-    return torch.where((delta == 0).all(1), 0.0, energy)
+    whole = (delta * delta).sum(1)
+    return torch.where(energy <= ROUNDING * ROUNDING * whole, 0.0, energy)
 
 
 def factor(A: Tensor) -> None:
