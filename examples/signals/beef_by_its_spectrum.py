@@ -37,7 +37,7 @@ for ax, (name, spectra) in zip(axes, views.items(), strict=True):
         ax.plot([], [], color=colour, label=f"kind {kind + 1}")
     ax.set_ylabel(name)
     ax.spines[["top", "right"]].set_visible(False)
-axes[0].legend(frameon=False, ncols=5, loc="lower left")
+axes[1].legend(frameon=False, ncols=2, loc="upper left")
 axes[1].set_xlabel("number of the wavelength")
 plt.show()
 
