@@ -20,8 +20,7 @@ from widemargin._compute.projection_bounds import (
 )
 from widemargin._core.samples import Samples
 from widemargin.prototypes import LVQClassifier
-from widemargin.prototypes.lvq import class_balls, pair_epoch
-from widemargin.prototypes.training import presentation_order
+from widemargin.prototypes.lvq import class_balls, pair_epoch, presentation_order
 
 CHAIN = ("olvq1", "lvq2.1")
 

@@ -58,7 +58,6 @@ from widemargin.prototypes.training import (
     Run,
     Step,
     TrainedPrototypes,
-    presentation_order,
 )
 
 Rule = Literal["glvq", "lvq1", "olvq1", "lvq2.1", "lvq3"]
@@ -89,6 +88,29 @@ def padded_range(feature_range: np.ndarray) -> np.ndarray:
     """Box that no push leaves: as wide as the data beyond them on every side."""
     width = feature_range[1] - feature_range[0]
     return np.stack([feature_range[0] - width, feature_range[1] + width])
+
+
+def presentation_order(
+    weights: np.ndarray, shuffle: bool, rng: np.random.RandomState
+) -> np.ndarray:
+    """Return the rows that an online learner sees in one epoch, in their order.
+
+    An epoch has n presentations. Sample i has ``n w_i / sum(w)`` of them in
+    expectation, and never more than one away from that (systematic sampling); equal
+    weights present every sample exactly once.
+    """
+    n = len(weights)
+    if np.all(weights == weights[0]):
+        order = np.arange(n)
+    else:
+        edges = np.cumsum(weights)
+        edges *= n / edges[-1]
+        edges[-1] = n
+        marks = np.floor(np.concatenate([[0.0], edges]) + rng.uniform())
+        order = np.repeat(np.arange(n), np.diff(marks).astype(np.intp))
+    if shuffle:
+        rng.shuffle(order)
+    return order
 
 
 def glvq_like(model: TrainedPrototypes) -> GLVQClassifier:

@@ -51,6 +51,7 @@ from widemargin.prototypes.lvq import (
     feature_range,
     glvq_like,
     padded_range,
+    presentation_order,
 )
 from widemargin.prototypes.optimizer import State
 from widemargin.prototypes.training import (
@@ -58,7 +59,6 @@ from widemargin.prototypes.training import (
     Run,
     Step,
     TrainedPrototypes,
-    presentation_order,
 )
 
 # How distances to the prototypes of a class become one: the k-th smallest, or soft.
