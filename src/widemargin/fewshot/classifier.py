@@ -639,6 +639,8 @@ def _labels(samples: Samples, weights: NDArray) -> Labels:
 
 def _warn_of(samples: Samples, shape: Any) -> None:
     """Say what is strange about labelled images, and what is done about it."""
+    if shape is None:
+        return
     counts = np.bincount(samples.codes)
     if counts.min() == 1 < counts.max():
         alone = np.flatnonzero(counts == 1)
@@ -649,8 +651,6 @@ def _warn_of(samples: Samples, shape: Any) -> None:
             "weights and probabilities are chosen by the images of the other classes. "
             "Label one more image of each."
         )
-    if shape is None:
-        return
     blank = np.flatnonzero(np.ptp(samples.X, axis=1) == 0)
     if len(blank):
         warn_caller(
