@@ -38,7 +38,8 @@ OTHER_LOOKS = [("dark", 1300), ("light", 360)]
 # What scrolls beside code, tables and formulas, which may.
 SIDEWAYS = """(e) => getComputedStyle(e).overflowX === 'auto' && e.clientWidth > 100
     && e.scrollWidth > e.clientWidth + 1
-    && !e.matches('pre, .math, .pst-scrollable-table-container, .table-wrapper')"""
+    && !e.matches('pre, .math, .pst-scrollable-table-container, .table-wrapper,'
+        + ' .genindextable')"""
 FOCUSABLE = "a[href], button, input, select, summary, [tabindex='0']"
 
 pytestmark = pytest.mark.skipif(
