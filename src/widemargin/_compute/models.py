@@ -94,8 +94,9 @@ def _some(X, models, norms, right, nearest, bounds, gathered, pairs, squared, sl
     n_models, width = offsets.shape
     n, d = X.shape
     zero = X.dtype.type(0)
-    best = np.full((2, n), np.inf, X.dtype)
-    listed = np.empty(n, np.intp)
+    best, listed = np.empty((2, n), X.dtype), np.empty(n, np.intp)
+    for i in range(n):
+        best[0, i] = best[1, i] = np.inf
     filled = 0
     for again in range(2):
         for j in range(n_models):
@@ -189,9 +190,13 @@ def one_sided(
             _loosen(low[j], reach[j], moves[j, 0], moves[j, 1], moves[j, 2])
     compared = 0
     sums, moments, sizes = totals
-    sums.fill(0.0)
-    moments.fill(0.0)
-    sizes.fill(0.0)
+    for j in range(n_models):
+        for k in range(sizes.shape[1]):
+            sizes[j, k] = 0.0
+            for i in range(sums.shape[2]):
+                sums[j, k, i] = 0.0
+            for i in range(moments.shape[2]):
+                moments[j, k, i] = 0.0
     count = -(-n // size)
     for b in range(count):
         s = slice(n * b // count, n * (b + 1) // count)
@@ -231,7 +236,7 @@ def _block(
     knows, _, low, reach = bounds
     n_models, width = offsets.shape
     n, d = X.shape
-    Z, at = _part(scratch, 0, n_models * width, n)
+    Z, at = _part(scratch, np.int64(0), n_models * width, n)
     squared, at = _part(scratch, at, n_models, n)
     flat_pulls, at = _part(scratch, at, 2 * n, width)
     flat_alphas, at = _part(scratch, at, 2 * n, width)
@@ -252,7 +257,9 @@ def _block(
             X, models, norms, right, nearest, bounds,
             gathered.reshape(-1)[: n * d].reshape(n, d), pairs, squared, slots,
         )  # fmt: skip
-    starts = np.zeros(n_models + 1, np.intp)
+    starts = np.empty(n_models + 1, np.intp)
+    for j in range(n_models + 1):
+        starts[j] = 0
     for i in range(n):
         # The next block is on its way meanwhile.
         if i < ahead.shape[0]:
@@ -281,7 +288,8 @@ def _block(
             for k in range(width):
                 pulls[side, i, k] = c * alpha[k]
                 sizes[j, k] += abs(c) * alpha[k] * alpha[k]
-    starts = np.cumsum(starts)
+    for j in range(n_models):
+        starts[j + 1] += starts[j]
     _add_pulls(X, nearest, pulls, alphas, starts, gathered, weighted, sums, moments)
     return compared
 
@@ -306,7 +314,9 @@ def _add_pulls(X, nearest, pulls, alphas, starts, gathered, weighted, sums, mome
     both = np.empty((width, d + width), X.dtype)
     # Gathered once, the samples of a model lie side by side: one product for each.
     # Those of a class that has one model do so as they are.
-    at = starts[:-1].copy()
+    at = np.empty(n_models, np.intp)
+    for j in range(n_models):
+        at[j] = starts[j]
     none = np.int64(0)  # no literal: it would be compiled for it, and again for numbers
     for side in range(2):
         first = 0
