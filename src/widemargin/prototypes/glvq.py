@@ -80,7 +80,7 @@ from widemargin.prototypes.training import (
 # Samples from which on twenty batches are worth a compiled pass.
 COMPILED = 500
 # Samples that a temperature starts from.
-WARMED = 1000
+TEMPERATURE_ROWS = 1000
 SOFT = ("rslvq", "cross_entropy")
 
 
@@ -97,7 +97,7 @@ class Pairs(NamedTuple):
     def summed(self, **gradients: Any) -> Sums:
         """Return what a step takes of a batch with these gradients."""
         if self.slope is not None:
-            gradients["heat"] = np.array([self.slope])
+            gradients["log_temperature"] = np.array([self.slope])
         xp = xp_of(self.C)
         columns = xp.arange(self.C.shape[1], device=self.C.device)
         # How often each prototype is the nearest of the own class.
@@ -271,21 +271,21 @@ def centred_part(
     device: bool,
 ) -> Centred:
     """Prepare the samples of a shard, in an order of its own."""
-    mapped = Mapped(samples, model._transform_samples(samples.X))
+    mapped = TransformedSamples(samples, model._transform_samples(samples.X))
     order = np.random.RandomState(samples.seed()).permutation(len(samples))
     rows = mapped.centred(order, scale, centre, mean_weight)[1]
     return rows.at(samples.device if device else None)
 
 
-def with_temperature(loss: Any, heat: Any) -> Any:
+def with_temperature(loss: Any, log_temperature: Any) -> Any:
     """Return the loss, a soft one at the temperature of the state."""
     if isinstance(loss, SoftLoss):
-        return loss._replace(temperature=float(np.exp(heat[0])))
+        return loss._replace(temperature=float(np.exp(log_temperature[0])))
     return loss
 
 
 @dataclass(frozen=True)
-class Mapped:
+class TransformedSamples:
     """Samples, and the rows that stand for them where prototypes are trained."""
 
     samples: Samples
@@ -479,7 +479,7 @@ class GLVQClassifier(TrainedPrototypes):
 
     def _prepare(
         self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
-    ) -> Mapped:
+    ) -> TransformedSamples:
         spread = None
         if first:
             labelled = samples.X, samples.codes, samples.weights
@@ -487,9 +487,11 @@ class GLVQClassifier(TrainedPrototypes):
             self.scale_ = chosen_scale(*labelled, self.scale, spread)
         # That of the features as they are, where they stay so.
         known = spread if self.scale_ is None else None
-        return Mapped(samples, self._transform_samples(samples.X), spread=known)
+        return TransformedSamples(
+            samples, self._transform_samples(samples.X), spread=known
+        )
 
-    def _start(self, data: Mapped, rng: np.random.RandomState) -> State:
+    def _start(self, data: TransformedSamples, rng: np.random.RandomState) -> State:
         samples, spread = data.samples, data.spread
         P = self._place(data.X, samples, rng)
         if spread is None:
@@ -501,7 +503,9 @@ class GLVQClassifier(TrainedPrototypes):
             **optimizer.start("prototypes", P),
         }
 
-    def _resume(self, state: State, data: Mapped, rng: np.random.RandomState) -> State:
+    def _resume(
+        self, state: State, data: TransformedSamples, rng: np.random.RandomState
+    ) -> State:
         added = self._inverse_transform(self._place_new(data.X, data.samples, rng))
         P = np.concatenate([state["prototypes"], added])
         moments = optimizer.grow(state, "prototypes", P)
@@ -552,10 +556,12 @@ class GLVQClassifier(TrainedPrototypes):
     @property
     def _learned(self) -> tuple[str, ...]:
         """Parameters that batches move."""
-        heated = self._is_soft and isinstance(self.temperature, str)
-        return ("prototypes", "heat") if heated else ("prototypes",)
+        learned = self._is_soft and isinstance(self.temperature, str)
+        return ("prototypes", "log_temperature") if learned else ("prototypes",)
 
-    def _step(self, data: Mapped, rng: np.random.RandomState, n_epochs: float) -> Step:
+    def _step(
+        self, data: TransformedSamples, rng: np.random.RandomState, n_epochs: float
+    ) -> Step:
         loss, samples = self._resolved_loss(), data.samples
         centre, host = data.centred(self._order(samples, rng))
         # The sums are made where the samples came from; states are always NumPy's.
@@ -567,17 +573,17 @@ class GLVQClassifier(TrainedPrototypes):
 
         def sums(now: State, batch: Any) -> Sums:
             P, labels = now["prototypes"], now["codes"]
-            at_heat = with_temperature(loss, now.get("heat"))
-            return parts.sum(share_sums, glvq_sums, batch, n, P, labels, at_heat)
+            at_temperature = with_temperature(loss, now.get("log_temperature"))
+            return parts.sum(share_sums, glvq_sums, batch, n, P, labels, at_temperature)
 
         recordable = getattr(loss, "array_api", False)
         descent = Descent(sums, self._learned, device, recordable)
 
         def train(state: State, epoch: int) -> Outcome:
             P = self._transform_prototypes(state["prototypes"]) - centre
-            state = self._warm(state, host.X[:WARMED], host.codes[:WARMED], P)
+            state = self._with_first_temperature(state, host.X, host.codes, P)
             batches = self._batches(parts, n, rng, epoch, n_epochs)
-            units = {"prototypes": state["spread"], "heat": 1.0}
+            units = {"prototypes": state["spread"], "log_temperature": 1.0}
             state, total, wins = glvq_pass(
                 parts.here, loss, descent, {**state, "prototypes": P}, units, batches
             )
@@ -588,20 +594,21 @@ class GLVQClassifier(TrainedPrototypes):
 
         return train
 
-    def _warm(
+    def _with_first_temperature(
         self, state: State, X: np.ndarray, codes: np.ndarray, P: np.ndarray
     ) -> State:
         """Begin with the temperature of a soft loss: that of the own distances."""
-        if not self._is_soft or "heat" in state:
+        if not self._is_soft or "log_temperature" in state:
             return state
-        D = expanded_distances(X, P)
+        D, codes = expanded_distances(X[:TEMPERATURE_ROWS], P), codes[:TEMPERATURE_ROWS]
         D[codes[:, None] != state["codes"][None, :]] = np.inf
         own = D.min(axis=1)
         unit = float(np.mean(own[np.isfinite(own)], dtype=np.float64)) or 1.0
         if not isinstance(self.temperature, str):
             unit *= float(self.temperature)
-        heat = np.log([unit])
-        return {**optimizer.start("heat", heat), **state, "heat": heat}
+        first = np.log([unit])
+        moments = optimizer.start("log_temperature", first)
+        return {**moments, **state, "log_temperature": first}
 
     def _after_pass(
         self,

@@ -55,10 +55,10 @@ from widemargin._core.samples import Samples
 from widemargin.prototypes import initialization, optimizer
 from widemargin.prototypes.base import CERTAIN, no_bound
 from widemargin.prototypes.glvq import (
-    WARMED,
+    TEMPERATURE_ROWS,
     Centred,
     GLVQClassifier,
-    Mapped,
+    TransformedSamples,
     centred_part,
     coefficients,
     distances_by_product,
@@ -563,10 +563,10 @@ class GMLVQClassifier(
 
     def _prepare(
         self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
-    ) -> Mapped:
+    ) -> TransformedSamples:
         if first:
             self._metric_name = self.metric
-        return Mapped(samples, samples.X)
+        return TransformedSamples(samples, samples.X)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -594,7 +594,7 @@ class GMLVQClassifier(
         """Whether prototypes start from clusters in the mapped space."""
         return isinstance(self.init, str) and self.init == "kmeans"
 
-    def _start(self, data: Mapped, rng: np.random.RandomState) -> State:
+    def _start(self, data: TransformedSamples, rng: np.random.RandomState) -> State:
         samples, n_features = data.samples, data.X.shape[1]
         rank = n_features
         if n_features > MOST_COMPONENTS:
@@ -638,7 +638,9 @@ class GMLVQClassifier(
             **optimizer.start("omega", omega),
         }
 
-    def _resume(self, state: State, data: Mapped, rng: np.random.RandomState) -> State:
+    def _resume(
+        self, state: State, data: TransformedSamples, rng: np.random.RandomState
+    ) -> State:
         samples, spread, n = data.samples, state["spread"], len(state["prototypes"])
         new = np.flatnonzero(~np.isin(samples.codes, self._prototype_codes))
         omega = state["omega"] if state["omega"].ndim == 2 else np.diag(1 / spread)
@@ -665,7 +667,9 @@ class GMLVQClassifier(
     def _learned(self) -> tuple[str, ...]:
         return (*super()._learned, "omega")
 
-    def _step(self, data: Mapped, rng: np.random.RandomState, n_epochs: float) -> Step:
+    def _step(
+        self, data: TransformedSamples, rng: np.random.RandomState, n_epochs: float
+    ) -> Step:
         loss, metric, samples = self._resolved_loss(), self._metric, data.samples
         n, order = samples.n_rows, rng.permutation(len(samples))
         # Other rules than the plain one of a full matrix are the CPU's.
@@ -676,7 +680,7 @@ class GMLVQClassifier(
         if self._metric_name == "diagonal":
             # They are d weights of size one, not d^2 of which most are zero.
             ratio *= 4 * np.sqrt(data.X.shape[1])
-        units = {"prototypes": 1.0, "omega": float(ratio), "heat": 1.0}
+        units = {"prototypes": 1.0, "omega": float(ratio), "log_temperature": 1.0}
         # Weights are squared: a sign would say nothing.
         weights = {"omega": lambda omega: omega.clip(min=0)}
         prepared: list[Any] = []
@@ -690,8 +694,8 @@ class GMLVQClassifier(
 
             def sums(now: State, batch: Any) -> Sums:
                 P, omega, labels = now["prototypes"], now["omega"], now["codes"]
-                at_heat = with_temperature(loss, now.get("heat"))
-                given = P, omega, labels, self._grouped(labels), at_heat
+                at_temperature = with_temperature(loss, now.get("log_temperature"))
+                given = P, omega, labels, self._grouped(labels), at_temperature
                 found = parts.sum(share_sums, metric.sums, batch, n, *given)
                 if self._penalised:
                     weight = found.gradients["weight"]
@@ -715,8 +719,8 @@ class GMLVQClassifier(
             centre, host, parts, span, descent = prepared
             P = (state["prototypes"] - centre) / spread
             omega = metric.inner(state["omega"], spread)
-            few = slice(0, WARMED)
-            state = self._warm(
+            few = slice(0, TEMPERATURE_ROWS)
+            state = self._with_first_temperature(
                 state,
                 metric.mapped(host.X[few], omega),
                 host.codes[few],
@@ -734,8 +738,10 @@ class GMLVQClassifier(
             P, omega = state["prototypes"], state["omega"]
             if span is not None:
                 omega = omega @ span
-            if "heat" in state:
-                state["heat"] = state["heat"] + metric.shrinkage(omega)
+            if "log_temperature" in state:
+                # In the units that the next pass begins with.
+                shrunk = state["log_temperature"] + metric.shrinkage(omega)
+                state["log_temperature"] = shrunk
             mapped = metric.mapped(host.X, omega), metric.mapped(P, omega)
             state = {**state, "omega": omega}
             state = self._after_pass(state, host, mapped, wins, rng, epoch, n_epochs)

@@ -41,7 +41,7 @@ from widemargin._core.params import Counted, Number, Positive, parameters
 from widemargin._core.samples import Samples
 from widemargin.metrics.kernels import scale_gamma
 from widemargin.prototypes.base import CERTAIN, no_bound
-from widemargin.prototypes.glvq import GLVQClassifier, Mapped
+from widemargin.prototypes.glvq import GLVQClassifier, TransformedSamples
 from widemargin.prototypes.initialization import (
     chosen_scale,
     class_means,
@@ -255,7 +255,7 @@ class KernelLVQClassifier(GLVQClassifier):
 
     def _prepare(
         self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
-    ) -> Mapped:
+    ) -> TransformedSamples:
         if first:
             if self._precomputed and samples.X.shape[1] <= samples.rows.max():
                 raise ValueError(
@@ -276,9 +276,9 @@ class KernelLVQClassifier(GLVQClassifier):
             }
             self._choose_support(samples, rng)
         Z = self._coordinates_of(samples.X)
-        return Mapped(samples, Z, self._residual(samples.X, Z))
+        return TransformedSamples(samples, Z, self._residual(samples.X, Z))
 
-    def _postprocess(self, state: State, data: Mapped) -> State:
+    def _postprocess(self, state: State, data: TransformedSamples) -> State:
         """Give the means of the classes, less their noise, where "auto" chose these.
 
         The mean of n samples of variance v has v / n more in its squared length than

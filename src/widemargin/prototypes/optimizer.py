@@ -112,7 +112,7 @@ class Sums(NamedTuple):
 
     loss: Any
     wins: Any
-    # By the name of the parameter; "heat" is the logarithm of the temperature.
+    # By the name of the parameter.
     gradients: dict[str, Any]
 
 
