@@ -5,7 +5,8 @@ Is it all beef? Spectra of food, measured
 Sixty infrared spectra of minced beef, pure or with one of four kinds of offal (Beef of
 the UCR archive). How much light a sample scatters changes a spectrum more than what is
 in it. SpectrumClassifier needs no choice of preprocessing: six have a vote. The usual
-way, one preprocessing and a discriminant analysis, is the alternative.
+way, one preprocessing and a discriminant analysis, is the alternative. `load_ucr`
+fetches the data once.
 """
 
 import numpy as np

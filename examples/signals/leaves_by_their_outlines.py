@@ -5,7 +5,7 @@ Leaves by their outlines, measured
 Leaves of six species were photographed, and their outlines became signals: how far the
 edge is from the centre, angle by angle (OSULeaf of the UCR archive). Any angle can come
 first, so curves that are compared value by value say little. SignalClassifier asks how
-often small shapes occur, wherever they are.
+often small shapes occur, wherever they are. `load_ucr` fetches the data once.
 """
 
 import numpy as np
