@@ -264,6 +264,16 @@ def test_neighbours_are_those_of_the_cpu(
         np.testing.assert_allclose(found, getattr(here, ask)(asked, *more), atol=1e-5)
 
 
+def test_no_candidate_is_missed_where_distances_are_products(on_device):
+    """Classes without a candidate had a score of -1, on a device only."""
+    knn = TangentKNeighborsClassifier(
+        tangents="none", algorithm="rerank", n_candidates=2
+    )
+    expected = knn.fit(X[:99], y[:99]).decision_function(X[99:120])
+    found = knn.fit(tensor(X[:99]), y[:99]).decision_function(tensor(X[99:120]))
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6, atol=1e-9)
+
+
 def test_neighbours_of_the_training_samples_and_other_metrics(on_device):
     knn = TangentKNeighborsClassifier(2, tangents=IMAGES)
     here, there = (

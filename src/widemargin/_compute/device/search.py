@@ -212,11 +212,15 @@ def tangent_index(
     # tangents are products alone.
     bounds = bounds and not (references.is_shared and references.n_tangents)
     bounds = bounds and (wanted.algorithm == "exact" or references.n_tangents > 0)
+    # Of references with one frame, or none, all distances are a product.
+    plain = references.is_shared or not references.n_tangents
+    reranks = wanted.algorithm == "rerank"
+    reranks = reranks and not (plain and wanted.candidates is None)
     return DeviceSearch(
         references, codes, n_classes, metric,
         n_components=n_components if bounds and worth_a_bound(n, d, n_components)
         else None,
-        n_candidates=wanted.n_candidates, reranks=wanted.algorithm == "rerank",
+        n_candidates=wanted.n_candidates, reranks=reranks,
     )  # fmt: skip
 
 
