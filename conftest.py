@@ -5,6 +5,8 @@ import gc
 import os
 from importlib.util import find_spec
 
+import pytest
+
 # Workers of pytest share the cores: threads of BLAS beside them wait for each other in
 # loops that take more time than the work. The tests of threads ask for their own.
 for library in ("OMP", "OPENBLAS", "MKL"):
@@ -26,6 +28,18 @@ if find_spec("torch") is None:
 # registered later and comes before; taking apart a million objects took ten seconds.
 if "PYTEST_XDIST_WORKER" in os.environ:
     atexit.register(os._exit, 0)
+
+
+@pytest.fixture
+def few_folds(monkeypatch):
+    """Fit two models without some samples, not ten, where temperatures do not matter.
+
+    They take half of the time of tests that ask such models for probabilities.
+    """
+    from widemargin._core import left_out
+
+    monkeypatch.setattr(left_out, "FOLDS", 2)
+    monkeypatch.setattr(left_out, "FINE", 2)
 
 
 def pytest_configure(config):

@@ -26,6 +26,7 @@ import widemargin
 from widemargin.margins import MARGIN_UNITS
 
 pytestmark = [
+    pytest.mark.usefixtures("few_folds"),
     # Few iterations are a matter of the tests' time, and what is said about data that
     # cannot be learned is not the matter here.
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),

@@ -21,7 +21,10 @@ every = pytest.mark.parametrize("name", ONLINE)
 every_prototype = pytest.mark.parametrize("name", PROTOTYPES)
 sizes = pytest.mark.parametrize("size", [1, 50])
 # Few iterations are a matter of the tests' time.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.usefixtures("few_folds"),
+]
 X, y = load_digits(return_X_y=True)
 order = np.random.RandomState(0).permutation(len(X))
 X, y = X[order], y[order]
