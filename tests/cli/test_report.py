@@ -89,6 +89,7 @@ def run_snippet(page, X, y):
     return names["model"]
 
 
+@pytest.mark.usefixtures("few_folds")
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_of_images(name, command, digits_npz, read_page):
     options = QUICK.get(name, [])
@@ -125,6 +126,7 @@ def test_every_model_of_images(name, command, digits_npz, read_page):
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.usefixtures("few_folds")
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_of_a_table(name, command, iris, iris_rows, read_page):
     options = ("--target", "species", "--model", name, *QUICK.get(name, []))
