@@ -74,8 +74,9 @@ from widemargin._compute.progress import announce
 from widemargin._compute.rounding import product_error
 
 SEEDS = 8
-# Pairs that torch alone meets in less than a second; compilation takes four.
-FEW_PAIRS = 10**8
+# Pairs that do not wait for kernels: beside the threads that compile, torch alone met
+# 10^7 in 2.7 s, and compilation took 5.4 (benchmarks/gpu.md).
+FEW_PAIRS = 2 * 10**7
 # The largest matrix whose eigenvectors are worth their time.
 MAX_AXES = 4096
 # One in so many references gives the radius for all; so many are needed per seed.
