@@ -85,6 +85,14 @@ def test_alone_as_in_a_batch_and_as_aligned(
     assert (np.abs(moves - aligned.residual) <= rounding).all()
 
 
+def test_pairs_whose_tangents_reach_everything_are_aligned():
+    x, y = bundles(22070, np.float32, 0.0, 0.0)
+    assert x.n_tangents + y.n_tangents == x.n_features
+    aligned = tangent_alignment(x, y, spring=0.0)
+    assert not aligned.squared_distances.any()
+    assert not aligned.residual.any()
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     seed=SEEDS,
