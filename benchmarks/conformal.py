@@ -304,7 +304,7 @@ def strange():
             print(f"| {name} | {called} | {own:.0f} | {strangers:.1f} |", flush=True)
 
 
-def cost(repeats=25):
+def cost(repeats=200):
     """Print the processor time of p-values beside that of predict."""
     X, y = load_digits(return_X_y=True)
     rows = np.arange(6000) % len(X)
